@@ -1,0 +1,35 @@
+"""Formulas and data in, one frozen `Design` out, and the checks a design has to pass."""
+
+from statsmodels_mnar.design.checks import (
+    check_design,
+    check_exclusion,
+    check_levels,
+    check_outcome_varies,
+    check_rank,
+    check_selection_varies,
+)
+from statsmodels_mnar.design.data import (
+    Design,
+    design_from_arrays,
+    design_from_formula,
+)
+from statsmodels_mnar.design.formula import FormulaSpec, rebuild
+from statsmodels_mnar.design.separation import check_separation, find_separation
+from statsmodels_mnar.design.values import Dropped
+
+__all__ = [
+    "Design",
+    "Dropped",
+    "FormulaSpec",
+    "check_design",
+    "check_exclusion",
+    "check_levels",
+    "check_outcome_varies",
+    "check_rank",
+    "check_selection_varies",
+    "check_separation",
+    "design_from_arrays",
+    "design_from_formula",
+    "find_separation",
+    "rebuild",
+]

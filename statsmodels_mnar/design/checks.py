@@ -1,0 +1,174 @@
+"""Checks that a design can identify the model, each with one message.
+
+They are apart from the constructors because scoring, simulation and penalised fits can do
+without them. `check_design` runs all but the search for separation, which needs a fit's worth
+of arithmetic and is made for one equation at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lstsq, qr, solve_triangular
+
+from statsmodels_mnar.design.data import Design
+from statsmodels_mnar.errors import (
+    NoExclusionRestrictionWarning,
+    NoVariationError,
+    SingularDesignError,
+    listing,
+)
+
+__all__ = [
+    "check_design",
+    "check_exclusion",
+    "check_levels",
+    "check_outcome_varies",
+    "check_rank",
+    "check_selection_varies",
+]
+
+Floats = NDArray[np.float64]
+
+# A column of unit length is in the span of others if its distance from it is below this. Sums of
+# dummies or of splines cancel to about 1e-15; a real variable does not come near 1e-10.
+_COLLINEAR = 1e-10
+
+
+def check_design(design: Design) -> None:
+    """Run all checks but that of separation, the ones that explain others first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.design import check_design, design_from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(9, 2))
+    >>> check_design(design_from_arrays([0, 1, 0, 1, 0, 1] + [np.nan] * 3, z[:, :1],
+    ...                                 exog_select=z))
+    """
+    check_selection_varies(design)
+    check_outcome_varies(design)
+    check_levels(design)
+    check_rank(design)
+    check_exclusion(design)
+
+
+def check_selection_varies(design: Design) -> None:
+    """Raise `NoVariationError` unless there are selected and unselected rows."""
+    selected = int(design.labelled.sum())
+    if selected == design.nobs:
+        raise NoVariationError(
+            f"all {selected} rows are selected ({design.select_name} = 1): there is no selection "
+            "to model. Fit an ordinary logit, or keep the rows whose outcome is missing."
+        )
+    if selected == 0:
+        raise NoVariationError(
+            f"none of the {design.nobs} rows is selected ({design.select_name} = 0): no outcome "
+            f"{design.outcome_name} is observed."
+        )
+
+
+def check_outcome_varies(design: Design) -> None:
+    """Raise `NoVariationError` unless both outcomes occur among the labelled rows."""
+    found = np.unique(design.y[design.labelled])
+    if len(found) == 1:
+        raise NoVariationError(
+            f"the outcome {design.outcome_name} is {found[0]:g} on all "
+            f"{int(design.labelled.sum())} labelled rows. Check how it is coded, in particular "
+            "the level it is compared with."
+        )
+
+
+def check_levels(design: Design) -> None:
+    """Raise `SingularDesignError` for outcome columns that are zero on all labelled rows.
+
+    Mostly a level of a factor that occurs on unlabelled rows only; its effect on the outcome
+    cannot be known.
+    """
+    unseen = np.asarray(~design.X[design.labelled].any(axis=0))
+    if unseen.any():
+        names = [name for name, bad in zip(design.outcome_names, unseen, strict=True) if bad]
+        raise SingularDesignError(
+            f"the outcome column(s) {listing(names)} are zero on every labelled row: a level that "
+            "no labelled row has, so its effect on the outcome cannot be estimated. Merge "
+            "it with another level, drop the rows, or leave the term to the selection equation."
+        )
+
+
+def check_rank(design: Design) -> None:
+    """Raise `SingularDesignError` if either design has linearly dependent columns.
+
+    The outcome design is looked at on the labelled rows, which alone identify its coefficients.
+    """
+    _check_full_rank(design.W, design.select_names, "selection", "")
+    _check_full_rank(
+        design.X[design.labelled], design.outcome_names, "outcome", " on the labelled rows"
+    )
+
+
+def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where: str) -> None:
+    dependent = dependent_columns(matrix)
+    if not dependent:
+        return
+    parts = []
+    for column, others in dependent.items():
+        if others:
+            parts.append(f"{names[column]} is a combination of {listing(names[j] for j in others)}")
+        else:
+            parts.append(f"{names[column]} is zero")
+    raise SingularDesignError(
+        f"the {equation} equation has collinear columns{where}: {'; '.join(parts)}. Drop a column "
+        "of each group, or use a ridge penalty."
+    )
+
+
+def dependent_columns(matrix: Floats) -> dict[int, list[int]]:
+    """Columns in the span of others, and which; empty if the rank is full."""
+    norms = np.linalg.norm(matrix, axis=0)
+    scaled = matrix / np.where(norms > 0, norms, 1.0)
+    # The Gram matrix squares the condition number, so it can vouch for full rank only.
+    if len(scaled) >= scaled.shape[1] and np.linalg.eigvalsh(scaled.T @ scaled)[0] > 1e-8:
+        return {}
+    (r, pivots) = qr(scaled, mode="r", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diag(r))
+    rank = int((diagonal > _COLLINEAR).sum())
+    basis = r[:rank, :rank]
+    dependent = {}
+    for position in range(rank, matrix.shape[1]):
+        weights = solve_triangular(basis, r[:rank, position])
+        used = np.abs(weights) > 1e-7
+        dependent[int(pivots[position])] = sorted(int(j) for j in pivots[:rank][used])
+    return dependent
+
+
+def check_exclusion(design: Design) -> None:
+    """Warn if selection has no variable of its own.
+
+    That is so if each selection column (and the selection offset) lies in the span of the outcome
+    columns; the dependence of the two errors is then identified by functional form alone.
+    """
+    columns = design.W
+    if design.offset_select is not None:
+        columns = np.column_stack([columns, design.offset_select])
+    if in_span(columns, design.X):
+        warnings.warn(
+            f"no exclusion restriction: the selection equation ({listing(design.select_names)}) "
+            f"has no variable that the outcome equation ({listing(design.outcome_names)}) lacks. "
+            "Selection and outcome are told apart by functional form alone. Add to the selection "
+            "equation a variable that moves selection but not the outcome.",
+            NoExclusionRestrictionWarning,
+            stacklevel=3,
+        )
+
+
+def in_span(columns: Floats, basis: Floats) -> bool:
+    """Does each column lie in the span of the basis?"""
+    scale = np.linalg.norm(basis, axis=0)
+    basis = basis / np.where(scale > 0, scale, 1.0)
+    coefficients = lstsq(basis, columns, check_finite=False)[0]
+    distance = np.linalg.norm(columns - basis @ coefficients, axis=0)
+    return bool((distance <= 1e-8 * np.linalg.norm(columns, axis=0)).all())

@@ -1,0 +1,379 @@
+"""The `Design`, and its two constructors: from formulas and from arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import patsy
+from numpy.typing import NDArray
+from statsmodels.formula._manager import FormulaManager
+
+from statsmodels_mnar.design.formula import (
+    Formula,
+    FormulaSpec,
+    as_frame,
+    evaluate_left,
+    evaluate_right,
+    parse,
+)
+from statsmodels_mnar.design.values import (
+    Dropped,
+    Floats,
+    Mask,
+    Missing,
+    WeightKind,
+    binary_floats,
+    check_binary,
+    check_finite,
+    check_missing,
+    check_weights,
+    common_index,
+    complete_rows,
+    read_extras,
+    read_matrix,
+    rows_without_nan,
+    series_name,
+    subset_positions,
+)
+from statsmodels_mnar.errors import DesignError
+
+__all__ = ["Design", "design_from_arrays", "design_from_formula"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Everything a fit needs to know about the data.
+
+    Build it with `design_from_formula` or `design_from_arrays`; derive another one with
+    ``dataclasses.replace``.
+    """
+
+    y: Floats  # (n,) 0, 1, or NaN where unlabelled
+    s: Floats  # (n,) 1 where selected (labelled), else 0
+    X: Floats  # (n, p) outcome design
+    W: Floats  # (n, k) selection design
+    outcome_names: tuple[str, ...]  # p names
+    select_names: tuple[str, ...]  # k names
+    outcome_name: str  # of y
+    select_name: str  # of s
+    index: pd.Index  # (n,) labels of the kept rows
+    kept: NDArray[np.int64]  # (n,) positions of the kept rows in the user's data
+    outcome_spec: FormulaSpec | None = None  # None: from arrays
+    select_spec: FormulaSpec | None = None
+    offset: Floats | None = None  # (n,)
+    offset_select: Floats | None = None  # (n,)
+    weights: Floats | None = None  # (n,)
+    weight_kind: WeightKind | None = None
+    dropped: Dropped = field(default_factory=Dropped)
+
+    @property
+    def nobs(self) -> int:
+        """Number of rows."""
+        return len(self.s)
+
+    @property
+    def labelled(self) -> Mask:
+        """(n,) mask of the rows whose outcome is known."""
+        return self.s == 1
+
+
+def design_from_formula(
+    formula: str,
+    select_formula: str,
+    data: Any,
+    subset: Any = None,
+    missing: Missing = "drop",
+    *,
+    offset: Any = None,
+    offset_select: Any = None,
+    freq_weights: Any = None,
+    prob_weights: Any = None,
+    env: int | Mapping[str, Any] | patsy.EvalEnvironment = 0,
+) -> Design:
+    """Build a design from an outcome and a selection formula.
+
+    Parameters
+    ----------
+    formula : str
+        The outcome equation, ``"y ~ x + C(g)"``. The left side is 0/1 or boolean, a column or an
+        expression such as ``I(y > 3)``; where a column it reads is missing the row is unlabelled.
+    select_formula : str
+        The selection equation, ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
+        Outcomes of rows with s = 0 are ignored.
+    data : DataFrame
+        Or a mapping of columns, or a frame with ``to_pandas``.
+    subset : array_like, optional
+        Rows to use, as in ``data.loc[subset]``.
+    missing : {"drop", "raise", "none"}
+        Rows with a missing covariate (of either equation), selection indicator, offset or weight,
+        and selected rows without an outcome are dropped from both equations, or raise. They are
+        never let through: "none" raises as well.
+    offset, offset_select : str or array_like, optional
+        Column name or values added to the outcome and the selection index. A Series whose index
+        is a permutation of that of `data` is aligned, else values go by position.
+    freq_weights, prob_weights : str or array_like, optional
+        How many identical rows a row stands for, or its inverse sampling probability.
+    env : int, mapping or patsy.EvalEnvironment
+        Where formulas find functions: the scope of the caller (0), of its caller (1), ...; -1 for
+        none; or a mapping.
+
+    Returns
+    -------
+    Design
+
+    Notes
+    -----
+    Both designs are evaluated on all kept rows, unlabelled ones too, after missing rows are gone:
+    factor levels, spline knots and means are those of all kept rows. A term that is NaN although
+    its columns are known (``np.log(x)`` of a negative x) drops its row afterwards. Arrays
+    in the caller's scope that are as long as the data are treated as columns. The formula engine
+    is the one chosen in ``statsmodels.formula.options`` at the time of the call.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from statsmodels_mnar.design import design_from_formula
+    >>> data = pd.DataFrame({"grade": [2, 5, None, 4], "x": [1.0, 2, 3, 4], "z": [0, 1, 0, 1]})
+    >>> design = design_from_formula("I(grade > 3) ~ x", "~ x + z", data)
+    >>> design.y
+    array([ 0.,  1., nan,  1.])
+    >>> design.select_names
+    ('Intercept', 'x', 'z')
+    """
+    check_missing(missing)
+    if isinstance(env, int):
+        env = _caller_scope(env, depth=2)
+    elif isinstance(env, patsy.EvalEnvironment):
+        env = env.namespace
+    data = as_frame(data)
+    engine = FormulaManager().engine
+    outcome, borrowed = parse(formula, data, env, engine, "formula")
+    select, borrowed_select = parse(select_formula, data, env, engine, "select_formula")
+    if outcome.lhs is None:
+        raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
+    extras, weight_kind = read_extras(
+        data.index, data, offset, offset_select, freq_weights, prob_weights
+    )
+
+    positions = subset_positions(data.index, subset)
+    frame = _columns_used(data, borrowed | borrowed_select, outcome, select).iloc[positions]
+    extras = {name: values[positions] for name, values in extras.items()}
+
+    y = _read_left(outcome, frame, "outcome")
+    if select.lhs is None:
+        select_name, s = f"{outcome.lhs}_observed", (~np.isnan(y)).astype(float)
+    else:
+        select_name, s = select.lhs, _read_left(select, frame, "selection indicator")
+    covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
+    holes = {name: frame[name].isna().to_numpy() for name in covariates}
+    holes |= {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
+    keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
+    kept = np.flatnonzero(keep)
+
+    na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
+    X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
+    W, select_spec = evaluate_right(select, frame.iloc[kept], na_action)
+    whole = rows_without_nan(X, outcome_spec.column_names, missing)
+    whole &= rows_without_nan(W, select_spec.column_names, missing)
+    kept = kept[whole]
+    return _design(
+        y[kept],
+        s[kept],
+        X[whole],
+        W[whole],
+        outcome_spec.column_names,
+        select_spec.column_names,
+        outcome.lhs,
+        select_name,
+        index=data.index[positions[kept]],
+        kept=positions[kept],
+        extras={name: values[kept] for name, values in extras.items()},
+        weight_kind=weight_kind,
+        dropped=dropped._replace(
+            subset=len(data) - len(np.unique(positions)),
+            missing=dropped.missing + int((~whole).sum()),
+        ),
+        specs=(outcome_spec, select_spec),
+    )
+
+
+def design_from_arrays(
+    endog: Any,
+    exog: Any,
+    endog_select: Any = None,
+    exog_select: Any = None,
+    *,
+    missing: Missing = "none",
+    offset: Any = None,
+    offset_select: Any = None,
+    freq_weights: Any = None,
+    prob_weights: Any = None,
+) -> Design:
+    """Build a design from arrays; no constant is added.
+
+    Parameters
+    ----------
+    endog : array_like
+        (n,) outcome: 0/1 or boolean, missing where unlabelled.
+    exog : array_like
+        (n, p) outcome design.
+    endog_select : array_like, optional
+        (n,) selection indicator, 0/1 or boolean. By default a row is selected if its outcome is
+        not missing.
+    exog_select : array_like, optional
+        (n, k) selection design; by default `exog`, which leaves no exclusion restriction.
+    missing : {"none", "raise", "drop"}
+        What to do with missing values, see `design_from_formula`; "none" raises too.
+    offset, offset_select, freq_weights, prob_weights : array_like, optional
+        See `design_from_formula`.
+
+    Returns
+    -------
+    Design
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.design import design_from_arrays
+    >>> x = np.column_stack([np.ones(4), [0.1, 0.4, 0.2, 0.9]])
+    >>> design = design_from_arrays([1, np.nan, 0, 1], x)
+    >>> design.s
+    array([1., 0., 1., 1.])
+    >>> design.outcome_names
+    ('const', 'x1')
+    """
+    check_missing(missing)
+    inputs = {"endog": endog, "exog": exog, "endog_select": endog_select}
+    inputs["exog_select"] = exog_select
+    index = common_index(inputs)
+    outcome_name = series_name(endog, "y")
+    select_name = series_name(endog_select, "s" if endog_select is not None else "y_observed")
+    X, outcome_names = read_matrix(exog, "exog")
+    W, select_names = (
+        (X, outcome_names) if exog_select is None else read_matrix(exog_select, "exog_select")
+    )
+    y = binary_floats(endog, outcome_name, "outcome")
+    s = (
+        (~np.isnan(y)).astype(float)
+        if endog_select is None
+        else binary_floats(endog_select, select_name, "selection indicator")
+    )
+    extras, weight_kind = read_extras(
+        index, None, offset, offset_select, freq_weights, prob_weights
+    )
+
+    holes = {select_name: np.isnan(s)}
+    holes |= {name: np.isnan(values) for name, values in extras.items()}
+    for matrix, names in ((X, outcome_names), (W, select_names)):
+        for name, column in zip(names, matrix.T, strict=True):
+            holes[name] = holes.get(name, False) | np.isnan(column)
+    keep, dropped = complete_rows(holes, y, s, missing, outcome_name, select_name)
+    return _design(
+        y[keep],
+        s[keep],
+        X[keep],
+        W[keep],
+        outcome_names,
+        select_names,
+        outcome_name,
+        select_name,
+        index=index[keep],
+        kept=np.flatnonzero(keep),
+        extras={name: values[keep] for name, values in extras.items()},
+        weight_kind=weight_kind,
+        dropped=dropped,
+    )
+
+
+def _design(
+    y: Floats,
+    s: Floats,
+    X: Floats,
+    W: Floats,
+    outcome_names: tuple[str, ...],
+    select_names: tuple[str, ...],
+    outcome_name: str,
+    select_name: str,
+    *,
+    index: pd.Index,
+    kept: NDArray[np.int64],
+    extras: dict[str, Floats],
+    weight_kind: WeightKind | None,
+    dropped: Dropped,
+    specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
+) -> Design:
+    """Check the values of complete rows and put them together."""
+    if len(s) == 0:
+        raise DesignError(
+            f"no rows are left: {dropped.subset} excluded by subset, {dropped.missing} have "
+            f"missing covariates, {dropped.outcome} are selected without an outcome."
+        )
+    check_finite(X, outcome_names)
+    check_finite(W, select_names)
+    for name, values in extras.items():
+        check_finite(values[:, None], (name,))
+    check_binary(s, select_name, "selection indicator")
+    check_binary(y[s == 1], outcome_name, "outcome")
+    weights = extras.get(weight_kind) if weight_kind else None
+    if weights is not None:
+        check_weights(weights, weight_kind)
+    return Design(
+        y=np.where(s == 1, y, np.nan),
+        s=s,
+        X=np.ascontiguousarray(X),
+        W=np.ascontiguousarray(W),
+        outcome_names=outcome_names,
+        select_names=select_names,
+        outcome_name=outcome_name,
+        select_name=select_name,
+        index=index,
+        kept=kept,
+        outcome_spec=specs[0],
+        select_spec=specs[1],
+        offset=extras.get("offset"),
+        offset_select=extras.get("offset_select"),
+        weights=weights,
+        weight_kind=weight_kind,
+        dropped=dropped,
+    )
+
+
+def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:
+    assert formula.lhs is not None
+    values, known = evaluate_left(formula, frame)
+    result = np.full(len(frame), np.nan)
+    floats = binary_floats(values, formula.lhs, role)
+    if floats.shape != (known.sum(),):
+        raise DesignError(
+            f"{role} {formula.lhs!r} gives {len(floats)} values for {known.sum()} rows."
+        )
+    result[known] = floats
+    return result
+
+
+def _caller_scope(env: int, depth: int) -> Mapping[str, Any]:
+    """The names that the function `env` levels above the caller of the constructor sees."""
+    if env < 0:
+        return {}
+    frame = sys._getframe(depth + env)
+    return ChainMap(frame.f_locals, frame.f_globals)
+
+
+def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formula) -> pd.DataFrame:
+    """The columns that the formulas read, from the data or from the caller's scope."""
+    names = dict.fromkeys(
+        name for formula in formulas for name in formula.lhs_columns + formula.rhs_columns
+    )
+    columns = {}
+    for name in names:
+        column = borrowed[name] if name in borrowed else data[name]
+        if np.ndim(column) != 1:
+            raise DesignError(f"data has more than one column {name!r}.")
+        columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))

@@ -1,0 +1,390 @@
+"""Formulas: which columns they read, what they evaluate to, and how to evaluate them again."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import patsy
+from numpy.typing import NDArray
+from pandas.api import types as pdt
+from statsmodels.formula._manager import FormulaManager
+
+from statsmodels_mnar.design import pickling
+from statsmodels_mnar.errors import DesignError, listing
+
+__all__ = ["FormulaSpec", "rebuild"]
+
+Engine = Literal["patsy", "formulaic"]
+
+# Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
+_COLUMNS = "_columns_"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FormulaSpec:
+    """One equation's right-hand side with all it learned: levels, spline knots, means.
+
+    It keeps the formula engine and only those names of the caller's scope that the formula uses.
+    It can be pickled and used in a fresh process. Build designs from it with `rebuild`.
+    """
+
+    formula: str  # the right-hand side, "~ x + C(g)"
+    engine: Engine
+    columns: tuple[str, ...]  # the columns of the data it reads
+    column_names: tuple[str, ...]  # the columns of the design it makes
+    namespace: dict[str, Any]  # the caller's names it uses
+    info: Any  # patsy's DesignInfo or formulaic's ModelSpec
+
+    @property
+    def term_slices(self) -> dict[str, slice]:
+        """The columns that belong to each term, for joint tests of terms."""
+        return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _load_spec, (pickling.dumps(state),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FormulaSpec:
+        return self  # immutable
+
+
+def _load_spec(state: bytes) -> FormulaSpec:
+    return FormulaSpec(**pickle.loads(state))
+
+
+def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
+    """Evaluate one equation's design on new data.
+
+    Parameters
+    ----------
+    spec : FormulaSpec
+        ``design.outcome_spec`` or ``design.select_spec``.
+    data : DataFrame or mapping
+        New data with the columns that this equation reads; others are not needed.
+
+    Returns
+    -------
+    DataFrame
+        One row per row of `data`, with its index; all NaN where a covariate is missing.
+
+    Raises
+    ------
+    DesignError
+        A column is absent, or a factor has a level not seen when the design was built.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from statsmodels_mnar.design import design_from_formula, rebuild
+    >>> data = pd.DataFrame({"y": [0, 1, None, 1], "x": [1.0, 2.0, 3.0, 4.0]})
+    >>> design = design_from_formula("y ~ center(x)", "~ x", data)
+    >>> rebuild(design.outcome_spec, pd.DataFrame({"x": [2.5, None]}))
+       Intercept  center(x)
+    0        1.0        0.0
+    1        NaN        NaN
+    """
+    data = as_frame(data)
+    absent = [name for name in spec.columns if name not in data.columns]
+    if absent:
+        raise DesignError(
+            f"data lacks the column(s) {listing(absent)} that {spec.formula!r} reads."
+        )
+    frame = data[list(spec.columns)].set_axis(pd.RangeIndex(len(data)), axis=0)
+    complete = frame[frame.notna().all(axis=1)]
+    design = np.full((len(frame), len(spec.column_names)), np.nan)
+    if len(complete):
+        with _errors_named(spec.formula):
+            matrix = _evaluate_again(spec, plain(complete, learn=False))
+        design[matrix.index] = matrix.to_numpy(dtype=float)
+    return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
+
+
+def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
+    """Evaluate on complete rows; rows on which a term is NaN are left out."""
+    if spec.engine == "patsy":
+        return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
+    from formulaic.errors import DataMismatchWarning
+
+    with warnings.catch_warnings():  # formulaic turns unseen levels into zeros
+        warnings.simplefilter("error", DataMismatchWarning)
+        try:
+            return spec.info.get_model_matrix(
+                frame, context=spec.namespace, na_action="drop", output="pandas"
+            )
+        except DataMismatchWarning as error:
+            raise DesignError(_unseen_levels(spec, frame) or str(error)) from None
+
+
+def _unseen_levels(spec: FormulaSpec, frame: pd.DataFrame) -> str:
+    parts = []
+    for code, (_, state) in spec.info.encoder_state.items():
+        known = state.get("categories")
+        for name in names_read([str(code)])[0] & set(frame.columns) if known is not None else ():
+            unseen = [level for level in frame[name].unique() if level not in list(known)]
+            if unseen:
+                parts.append(
+                    f"{code} has the level(s) {listing(unseen)}, not seen when the design was "
+                    f"built; known are {listing(known)}"
+                )
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula split at its ``~``, with the names its two sides read."""
+
+    lhs: str | None
+    rhs: str
+    lhs_columns: tuple[str, ...]
+    rhs_columns: tuple[str, ...]
+    namespace: dict[str, Any]
+    engine: Engine
+
+
+def parse(
+    formula: str, data: pd.DataFrame, scope: Mapping[str, Any], engine: Engine, argument: str
+) -> tuple[Formula, dict[str, Any]]:
+    """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
+    lhs, rhs = split(formula, argument)
+    with _errors_named(formula):
+        sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
+    namespace: dict[str, Any] = {}
+    borrowed: dict[str, Any] = {}
+    known = _builtins(engine)
+    columns = []
+    for names, quoted in sides:
+        side = []
+        for name in sorted(names | quoted):
+            if name in data.columns:
+                side.append(name)
+            elif name in scope and name not in quoted:
+                value = scope[name]
+                if _row_long(value, len(data)):
+                    borrowed[name] = value
+                    side.append(name)
+                else:
+                    namespace[name] = value
+            elif name in quoted or name not in known:
+                raise DesignError(
+                    f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
+                    "a name in the calling scope."
+                )
+        columns.append(tuple(side))
+    return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed
+
+
+def split(formula: str, argument: str) -> tuple[str | None, str]:
+    """Split at the one ``~`` outside brackets and quotes: ``I(~a) ~ x`` has its in the middle."""
+    if not isinstance(formula, str):
+        raise DesignError(f"{argument} must be a string, got {type(formula).__name__}.")
+    depth = 0
+    cuts = []
+    for token in re.finditer(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()\[\]{}~]", formula):
+        if token[0] in "([{":
+            depth += 1
+        elif token[0] in ")]}":
+            depth -= 1
+        elif token[0] == "~" and depth == 0:
+            cuts.append(token.start())
+    if len(cuts) != 1:
+        raise DesignError(
+            f"{argument} must have one '~', as in 'y ~ x' (or '~ x + z' for a selection equation "
+            f"that means 'outcome observed'); got {formula!r}."
+        )
+    return formula[: cuts[0]].strip() or None, "~ " + formula[cuts[0] + 1 :].strip()
+
+
+def names_read(codes: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Names that Python expressions read, and the column names they quote."""
+    names: set[str] = set()
+    quoted: set[str] = set()
+    bound: set[str] = set()
+    for code in codes:
+        for node in ast.walk(ast.parse(_to_python(code), mode="eval")):
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()):
+                    names.add(name)
+                case ast.Name(id=name) | ast.arg(arg=name):
+                    bound.add(name)  # the variable of a comprehension or lambda
+                case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
+                    quoted.add(name)
+                case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
+                    if owner == _COLUMNS:
+                        quoted.add(name)
+    return names - bound - {_COLUMNS}, quoted
+
+
+def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
+    """Evaluate the left-hand side on the rows where all it reads is known, and say which.
+
+    ``I(y > 3)`` is False for a missing y if evaluated on all rows, and unknown in truth.
+    """
+    assert formula.lhs is not None
+    known = frame[list(formula.lhs_columns)].notna().all(axis=1).to_numpy()
+    rows = plain(frame.loc[known, list(formula.lhs_columns)], learn=True)
+    scope = {
+        **_builtins(formula.engine),
+        **formula.namespace,
+        **{name: rows[name] for name in rows},
+        _COLUMNS: rows,
+    }
+    try:
+        return eval(_to_python(formula.lhs), {}, scope), known
+    except Exception as error:
+        raise DesignError(f"cannot evaluate {formula.lhs!r}: {error}") from error
+
+
+def evaluate_right(
+    formula: Formula, frame: pd.DataFrame, na_action: Literal["drop", "ignore"]
+) -> tuple[NDArray[np.float64], FormulaSpec]:
+    """Evaluate the right-hand side on complete rows and remember what was learned.
+
+    A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
+    in the result, with "ignore" only the columns of that term are.
+    """
+    manager = FormulaManager(formula.engine)
+    rows = plain(frame[list(formula.rhs_columns)], learn=True)
+    rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+    if na_action == "drop":
+        action = manager.get_na_action("drop")
+    else:
+        action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
+    with _errors_named(formula.rhs):
+        matrix = manager.get_matrices(
+            _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
+        )
+    design = np.full((len(rows), matrix.shape[1]), np.nan)
+    design[matrix.index] = matrix.to_numpy(dtype=float)
+    used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
+    spec = FormulaSpec(
+        formula=formula.rhs,
+        engine=formula.engine,
+        columns=formula.rhs_columns,
+        column_names=tuple(str(name) for name in matrix.columns),
+        namespace={name: formula.namespace[name] for name in used & set(formula.namespace)},
+        info=manager.spec,
+    )
+    return design, spec
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """A DataFrame from what users pass as data."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame().T.infer_objects()
+    if hasattr(data, "to_pandas"):  # polars, pyarrow
+        return data.to_pandas()
+    if isinstance(data, Mapping):
+        scalar = all(np.isscalar(value) for value in data.values())
+        return pd.DataFrame(data, index=[0] if scalar else None)
+    raise DesignError(f"data must be a DataFrame, got {type(data).__name__}.")
+
+
+def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
+    """Complete rows in dtypes that both formula engines read alike.
+
+    Categories are trimmed to those in use when learning, and become plain values afterwards:
+    new data with fewer or reordered categories is fine as long as each value is known.
+    """
+    columns = {}
+    for name, column in frame.items():
+        dtype = column.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            column = column.cat.remove_unused_categories() if learn else column.astype(object)
+        elif pdt.is_object_dtype(dtype):
+            column = column.infer_objects()
+        if isinstance(column.dtype, pd.StringDtype) or pdt.is_string_dtype(column.dtype):
+            column = column.astype(object)
+        elif pdt.is_extension_array_dtype(dtype) and pdt.is_bool_dtype(dtype):
+            column = column.astype(bool)
+        elif pdt.is_extension_array_dtype(dtype) and pdt.is_integer_dtype(dtype):
+            column = column.astype("int64")
+        elif pdt.is_extension_array_dtype(dtype) and pdt.is_float_dtype(dtype):
+            column = column.astype("float64")
+        columns[name] = column
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _to_python(code: str) -> str:
+    """formulaic's `odd name` and {expression} as Python."""
+    code = re.sub(r"`([^`]*)`", lambda quoted: f"{_COLUMNS}[{quoted[1]!r}]", code.strip())
+    return f"({code[1:-1]})" if code.startswith("{") and code.endswith("}") else code
+
+
+def _factor_codes(rhs: str, engine: Engine) -> set[str]:
+    if engine == "patsy":
+        terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
+        return {factor.code for term in terms for factor in term.factors}
+    import formulaic
+
+    factors = [factor for term in formulaic.Formula(rhs) for factor in term.factors]
+    return {
+        f"`{factor.expr}`"
+        if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
+        else factor.expr
+        for factor in factors
+        if factor.eval_method.value != "literal"
+    }
+
+
+def _as_manager_reads(formula: Formula) -> Any:
+    """The right-hand side for statsmodels' manager.
+
+    Given text, the manager brings formulaic's terms into patsy's order, but loses the quotes of
+    `odd name` and {x + 1} on the way; given a parsed formula it leaves it as it is.
+    """
+    if formula.engine == "patsy" or not set("`{") & set(formula.rhs):
+        return formula.rhs
+    import formulaic
+
+    return formulaic.Formula(formula.rhs)
+
+
+def _builtins(engine: Engine) -> dict[str, Any]:
+    """What the engine and Python make available in every formula."""
+    if engine == "patsy":
+        from patsy import builtins
+
+        known = {name: getattr(builtins, name) for name in builtins.__all__}
+    else:
+        from formulaic.transforms import TRANSFORMS
+
+        known = dict(TRANSFORMS)
+    return {**vars(__import__("builtins")), **known}
+
+
+def _row_long(value: Any, n: int) -> bool:
+    """Is it a variable with a value per row, rather than a constant such as spline knots?"""
+    return isinstance(value, (np.ndarray, pd.Series, pd.Categorical)) and np.shape(value) == (n,)
+
+
+@contextmanager
+def _errors_named(formula: str) -> Iterator[None]:
+    """Turn the engines' errors into ours, which name the formula."""
+    try:
+        yield
+    except patsy.PatsyError as error:
+        hint = ""
+        if "does not match any of the expected levels" in error.message:
+            hint = " The level was not seen when the design was built."
+        elif "outermost knots" in error.message:
+            hint = " Give bs() a lower_bound and an upper_bound that cover all data."
+        raise DesignError(f"cannot evaluate {formula!r}: {error}{hint}") from error
+    except SyntaxError as error:
+        raise DesignError(f"cannot read {formula!r}: {error}") from error
+    except DesignError:
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith("formulaic"):
+            raise DesignError(f"cannot evaluate {formula!r}: {error}") from error
+        raise

@@ -1,0 +1,248 @@
+"""Values and rows: what users pass as float arrays, which rows are complete, what is allowed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types as pdt
+
+from statsmodels_mnar.errors import (
+    DesignError,
+    MissingDataError,
+    MissingOutcomeWarning,
+    listing,
+)
+
+Missing = Literal["drop", "raise", "none"]
+WeightKind = Literal["freq_weights", "prob_weights"]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Dropped(NamedTuple):
+    """How many rows of the user's data are not in the design, and why."""
+
+    subset: int = 0  # excluded by subset
+    missing: int = 0  # a covariate, the selection indicator, an offset or a weight is missing
+    outcome: int = 0  # selected, but the outcome is missing
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def check_missing(missing: str) -> None:
+    if missing not in get_args(Missing):
+        raise DesignError(f"missing must be 'drop', 'raise' or 'none', got {missing!r}.")
+
+
+def complete_rows(
+    holes: Mapping[str, Mask], y: Floats, s: Floats, missing: str, outcome_name: str, select: str
+) -> tuple[Mask, Dropped]:
+    """Rows on which all but the outcome of unselected rows is known."""
+    incomplete = np.logical_or.reduce(list(holes.values()), axis=0)
+    unlabelled = ~incomplete & (s == 1) & np.isnan(y)
+    dropped = Dropped(missing=int(incomplete.sum()), outcome=int(unlabelled.sum()))
+    if missing != "drop" and dropped.missing:
+        counts = [f"{name} ({mask.sum()})" for name, mask in holes.items() if mask.any()]
+        raise MissingDataError(
+            f"{dropped.missing} of {len(s)} rows have missing values, missing={missing!r}. "
+            f"Columns and counts: {listing(counts)}. Use missing='drop' to leave those rows out."
+        )
+    if dropped.outcome:
+        text = f"{dropped.outcome} selected row(s) ({select} = 1) have no outcome {outcome_name}"
+        if missing != "drop":
+            raise MissingDataError(
+                f"{text}, missing={missing!r}. Use missing='drop' to leave them out, or set "
+                f"{select} = 0 there."
+            )
+        warnings.warn(
+            f"{text} and were dropped. Set {select} = 0 there if they count as unselected.",
+            MissingOutcomeWarning,
+            stacklevel=4,
+        )
+    return ~(incomplete | unlabelled), dropped
+
+
+def rows_without_nan(matrix: Floats, names: tuple[str, ...], missing: str) -> Mask:
+    """Rows of an evaluated design without NaN, although all its columns were known."""
+    nan = np.isnan(matrix)
+    bad = [f"{name} ({count})" for name, count in zip(names, nan.sum(0), strict=True) if count]
+    if bad and (missing != "drop" or nan.any(axis=1).all()):
+        raise MissingDataError(
+            f"design columns are NaN where their variables are known; columns and counts: "
+            f"{listing(bad)}. Change the term, or leave the rows out with subset."
+        )
+    return np.asarray(~nan.any(axis=1))
+
+
+def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
+    positions = pd.Series(np.arange(len(index), dtype=np.int64), index=index)
+    if subset is None:
+        return positions.to_numpy()
+    try:
+        chosen = positions.loc[subset]
+    except (KeyError, IndexError, ValueError) as error:
+        raise DesignError(f"subset does not select rows of data: {error}") from error
+    return np.atleast_1d(np.asarray(chosen, dtype=np.int64))
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def binary_floats(values: Any, name: str, role: str) -> Floats:
+    """Values of a variable that ought to be 0/1, as floats; missing becomes NaN."""
+    if np.ndim(values) == 2 and np.shape(values)[1] == 1:
+        values = np.asarray(values)[:, 0]
+    if np.ndim(values) != 1:
+        raise DesignError(f"{role} {name!r} must be one variable, got shape {np.shape(values)}.")
+    series = pd.Series(values).infer_objects()
+    if pdt.is_object_dtype(series.dtype) and pdt.is_bool_dtype(series.dropna().infer_objects()):
+        series = series.astype("boolean")
+    if not (pdt.is_bool_dtype(series.dtype) or pdt.is_numeric_dtype(series.dtype)):
+        levels = sorted(series.dropna().unique(), key=str)
+        level = repr(levels[-1]) if levels else "'level'"
+        raise DesignError(
+            f"{role} {name!r} is of type {series.dtype}, with levels {listing(levels)}; it must be "
+            f"0/1 or boolean. Write I({name} == {level}) in the formula, or pass "
+            f"({name} == {level})."
+        )
+    return series.to_numpy(dtype=np.float64, na_value=np.nan).copy()
+
+
+def check_binary(values: Floats, name: str, role: str) -> None:
+    found = np.unique(values)
+    if not np.isin(found, (0.0, 1.0)).all():
+        shown = [f"{value:g}" for value in found]
+        raise DesignError(
+            f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}. Recode it, for "
+            f"example I({name} == {shown[-1]}) in the formula."
+        )
+
+
+def check_finite(matrix: Floats, names: tuple[str, ...]) -> None:
+    infinite = np.asarray(~np.isfinite(matrix).all(axis=0))
+    if infinite.any():
+        bad = [name for name, is_bad in zip(names, infinite, strict=True) if is_bad]
+        raise DesignError(f"infinite values in {listing(bad)}. Recode or drop those rows.")
+
+
+def check_weights(weights: Floats, kind: str | None) -> None:
+    if (weights < 0).any() or not weights.any():
+        raise DesignError(f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}.")
+    if kind == "freq_weights" and (weights != np.round(weights)).any():
+        raise DesignError(
+            "freq_weights count identical rows and must be whole numbers. Sampling weights go to "
+            "prob_weights."
+        )
+
+
+def read_extras(
+    index: pd.Index,
+    data: pd.DataFrame | None,
+    offset: Any,
+    offset_select: Any,
+    freq: Any,
+    prob: Any,
+) -> tuple[dict[str, Floats], WeightKind | None]:
+    """Offsets and weights as arrays in the order of the data."""
+    if freq is not None and prob is not None:
+        raise DesignError("give freq_weights or prob_weights, not both.")
+    given = {"offset": offset, "offset_select": offset_select}
+    given |= {"freq_weights": freq, "prob_weights": prob}
+    extras = {
+        name: _align(value, index, data, name) for name, value in given.items() if value is not None
+    }
+    kinds: tuple[WeightKind, ...] = get_args(WeightKind)
+    return extras, next((kind for kind in kinds if kind in extras), None)
+
+
+def _align(value: Any, index: pd.Index, data: pd.DataFrame | None, argument: str) -> Floats:
+    if isinstance(value, str):
+        if data is None or value not in data.columns:
+            raise DesignError(f"{argument}={value!r} is not a column of data.")
+        value = data[value]
+    elif isinstance(value, pd.Series) and _is_permutation(value.index, index):
+        value = value.reindex(index)
+    if np.shape(value) != (len(index),):
+        raise DesignError(
+            f"{argument} must have one value for each of the {len(index)} rows of the data, got "
+            f"shape {np.shape(value)}."
+        )
+    try:
+        return pd.Series(np.asarray(value)).to_numpy(dtype=np.float64, na_value=np.nan).copy()
+    except (TypeError, ValueError) as error:
+        raise DesignError(f"{argument} must be numeric: {error}") from error
+
+
+def _is_permutation(one: pd.Index, other: pd.Index) -> bool:
+    both_unique = one.is_unique and other.is_unique
+    return both_unique and len(one) == len(other) and bool(one.isin(other).all())
+
+
+# ---- array path ----------------------------------------------------------------------------------
+
+
+def common_index(inputs: Mapping[str, Any]) -> pd.Index:
+    """The index of the pandas inputs, which must agree, as must all lengths."""
+    lengths = {name: len(value) for name, value in inputs.items() if value is not None}
+    if len(set(lengths.values())) > 1:
+        shown = listing(f"{name} has {n}" for name, n in lengths.items())
+        raise DesignError(f"inputs differ in their number of rows: {shown}.")
+    labelled = {
+        name: value.index
+        for name, value in inputs.items()
+        if isinstance(value, (pd.Series, pd.DataFrame))
+    }
+    if not labelled:
+        return pd.RangeIndex(lengths["endog"])
+    first, index = next(iter(labelled.items()))
+    for name, other in labelled.items():
+        if not index.equals(other):
+            raise DesignError(
+                f"the indexes of {first} and {name} differ. Align them, for example with "
+                f"{name}.reindex({first}.index)."
+            )
+    return index
+
+
+def series_name(values: Any, default: str) -> str:
+    if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+        return str(values.columns[0])
+    name = getattr(values, "name", None)
+    return default if name is None else str(name)
+
+
+def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
+    """A float matrix and the names of its columns, those of statsmodels for plain arrays."""
+    if isinstance(values, pd.Series):
+        values = values.to_frame(argument if values.name is None else values.name)
+    if isinstance(values, pd.DataFrame):
+        names = tuple(str(name) for name in values.columns)
+        bad = [
+            name
+            for name, dtype in zip(names, values.dtypes, strict=True)
+            if not (pdt.is_numeric_dtype(dtype) or pdt.is_bool_dtype(dtype))
+        ]
+        if bad:
+            raise DesignError(
+                f"{argument} has columns that are not numeric: {listing(bad)}. Encode them, for "
+                "example with pandas.get_dummies, or use formulas."
+            )
+        return values.to_numpy(dtype=np.float64, na_value=np.nan).copy(), names
+    try:
+        matrix = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DesignError(f"{argument} must be numeric: {error}") from error
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2:
+        raise DesignError(f"{argument} must have two dimensions, got shape {matrix.shape}.")
+    constant = np.flatnonzero(np.ptp(matrix, axis=0) == 0)[:1]
+    names_list = [f"x{i}" for i in range(1, matrix.shape[1] + 1 - len(constant))]
+    for position in constant:
+        names_list.insert(position, "const")
+    return matrix, tuple(names_list)

@@ -1,0 +1,185 @@
+"""The forms of the model: which dependence parameters there are and what a row's terms are in them.
+
+==========  ====================  ====================================================================
+form        parameters            model
+==========  ====================  ====================================================================
+FreeForm    lnsigma, athrho       logit outcome, sigma and rho apart (the paper's model)
+LoadingForm loading               logit outcome on the face |rho| = 1, loading = rho sigma
+ProbitForm  athrho                probit outcome, bivariate normal errors (the face sigma -> infinity)
+==========  ====================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .fullline import full_line
+from .halfline import LOGIT, PROBIT, HalfNodes, half_line
+from .integration import Integration, Nodes, Quadrature, Simulation
+from .rows import Block, RowTerms
+from .special import log_ndtr, mills
+
+
+class Form(Protocol):
+    """What the objective asks of a form."""
+
+    names: ClassVar[tuple[str, ...]]
+    lower: ClassVar[tuple[float, ...]]  # an optimiser stops here and reports the boundary
+    upper: ClassVar[tuple[float, ...]]
+
+    @property
+    def simulation(self) -> Simulation | None:
+        """The draws, where every row has nodes of its own."""
+
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> Any:
+        """Nodes shared by the rows for these (B, d) parameters; not called under simulation."""
+
+    def terms(
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: Any, order: int
+    ) -> RowTerms:
+        """Terms of "hard" and "soft" rows for (B, n) indices and (B, d) parameters."""
+
+
+_ATHRHO_MAX = math.atanh(0.9999)
+
+
+@dataclass(frozen=True)
+class FreeForm:
+    """sigma and rho apart, by quadrature or simulation.
+
+    With ``standardized`` the outcome coefficients are divided by sqrt(1 + 3 sigma^2/pi^2), the
+    total error's standard deviation in units of the logistic one. The likelihood is nearly constant
+    along sigma for fixed standardized coefficients, so Newton searches there.
+    """
+
+    integration: Integration = field(default_factory=Quadrature)
+    standardized: bool = False
+    names: ClassVar[tuple[str, ...]] = ("lnsigma", "athrho")
+    lower: ClassVar[tuple[float, ...]] = (math.log(1e-3), -_ATHRHO_MAX)
+    upper: ClassVar[tuple[float, ...]] = (math.log(50.0), _ATHRHO_MAX)
+
+    @property
+    def simulation(self) -> Simulation | None:
+        return self.integration if isinstance(self.integration, Simulation) else None
+
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> Nodes:
+        assert isinstance(self.integration, Quadrature)
+        sigma = np.exp(dependence[:, 0])
+        return self.integration.nodes(sigma, dependence[:, 1], device)
+
+    def terms(
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: Nodes, order: int
+    ) -> RowTerms:
+        lnsigma, athrho = dependence[:, 0], dependence[:, 1]
+        if not self.standardized:
+            return full_line(a, b, lnsigma, athrho, block, nodes, order)
+        v = 3.0 / math.pi**2 * torch.exp(2.0 * lnsigma[:, None])
+        k = torch.sqrt(1.0 + v)
+        inner = full_line(a * k, b, lnsigma, athrho, block, nodes, order)
+        if inner.first is None:
+            return inner
+        up, upup = a * v / k, a * v * (2.0 + v) / k**3  # derivatives of a k in lnsigma
+        g_a, g_b, g_s, g_t = inner.first
+        first = torch.stack([k * g_a, g_b, up * g_a + g_s, g_t])
+        if inner.second is None:
+            return RowTerms(inner.value, first)
+        aa, ab, as_, at, bb, bs, bt, ss, st, tt = inner.second
+        second = torch.stack(
+            [
+                k * k * aa,
+                k * ab,
+                v / k * g_a + k * (up * aa + as_),
+                k * at,
+                bb,
+                up * ab + bs,
+                bt,
+                up * up * aa + 2.0 * up * as_ + ss + upup * g_a,
+                up * at + st,
+                tt,
+            ]
+        )
+        return RowTerms(inner.value, first, second)
+
+
+def outcome_scale(sigma: float) -> float:
+    """sqrt(1 + 3 sigma^2/pi^2): coefficients of the free form over standardized ones."""
+    return math.sqrt(1.0 + 3.0 * sigma**2 / math.pi**2)
+
+
+@dataclass(frozen=True)
+class LoadingForm:
+    """The selection error itself in the outcome index, by Gauss-Legendre quadrature."""
+
+    tol: float = 1e-10
+    names: ClassVar[tuple[str, ...]] = ("loading",)
+    lower: ClassVar[tuple[float, ...]] = (-50.0,)
+    upper: ClassVar[tuple[float, ...]] = (50.0,)
+    simulation: ClassVar[None] = None
+
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
+        return HalfNodes.build(float(np.abs(dependence).max()), self.tol, LOGIT, device)
+
+    def terms(
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
+    ) -> RowTerms:
+        return half_line(a, b, dependence[:, 0], block, nodes, LOGIT, order)
+
+
+@dataclass(frozen=True)
+class ProbitForm:
+    """Probit outcome with unit error variance and error correlation rho = tanh(athrho).
+
+    The half-line kernel has the outcome error 1 and the loading on top of it; with
+    loading = sinh t and a = a* cosh t the total variance is scaled back to one.
+    """
+
+    tol: float = 1e-10
+    names: ClassVar[tuple[str, ...]] = ("athrho",)
+    lower: ClassVar[tuple[float, ...]] = (-_ATHRHO_MAX,)
+    upper: ClassVar[tuple[float, ...]] = (_ATHRHO_MAX,)
+    simulation: ClassVar[None] = None
+
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
+        loading = float(np.abs(np.sinh(dependence)).max())
+        return HalfNodes.build(loading, self.tol, PROBIT, device)
+
+    def terms(
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
+    ) -> RowTerms:
+        t = dependence[:, :1]
+        cosh, sinh = t.cosh(), t.sinh()
+        inner = half_line(a * cosh, b, sinh[:, 0], block, nodes, PROBIT, order)
+        if inner.first is None:
+            return inner
+        g_a, g_b, g_l = inner.first
+        first = torch.stack([cosh * g_a, g_b, a * sinh * g_a + cosh * g_l])
+        if inner.second is None:
+            return RowTerms(inner.value, first)
+        aa, ab, al, bb, bl, ll = inner.second
+        up = a * sinh  # derivative of a cosh t; that of sinh t is cosh t
+        second = torch.stack(
+            [
+                cosh * cosh * aa,
+                cosh * ab,
+                sinh * g_a + cosh * (up * aa + cosh * al),
+                bb,
+                up * ab + cosh * bl,
+                up * up * aa + cosh * (2.0 * up * al + cosh * ll + a * g_a) + sinh * g_l,
+            ]
+        )
+        return RowTerms(inner.value, first, second)
+
+
+def unselected(b: Tensor, order: int) -> RowTerms:
+    """Rows with s' = 0 under every form: log PHI(-b) and its derivatives in b alone."""
+    value = log_ndtr(-b)
+    if order == 0:
+        return RowTerms(value)
+    m = mills(-b)
+    return RowTerms(value, -m[None], (m * (b - m))[None])

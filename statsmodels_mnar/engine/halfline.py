@@ -1,0 +1,228 @@
+"""The row likelihood of the loading form: the selection error u itself enters the outcome.
+
+    J = INT_{-b}^inf F(a + loading u) phi(u) du
+
+the limit |rho| -> 1 of the full-line likelihood, with loading = rho sigma. A logistic outcome gives
+the face of Greene's model, a probit outcome the bivariate normal probability of heckprobit. The
+derivative in b is the integrand at the end point. A soft row with s' < 1/2 lives on the other half
+line, u < -b; reflecting u turns it into the same integral at (-b, -loading).
+
+Axes: B parameter vectors, K nodes, n rows. Parameters in the order a, b, loading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from .integration import half_width, legendre_count, legendre_rule
+from .rows import Block, RowTerms, log_derivatives
+from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
+
+
+class Link(Protocol):
+    """Distribution of the outcome's own error."""
+
+    entire: bool  # no poles in the complex plane
+
+    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """cdf, density and the density's derivative."""
+
+    def log_cdf(self, x: Tensor) -> Tensor: ...
+
+    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """density/cdf and (density's derivative)/cdf, stable for x << 0."""
+
+
+class Logit:
+    entire = False
+
+    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        cdf = torch.sigmoid(x)
+        pdf = torch.addcmul(cdf, cdf, cdf, value=-1.0)
+        return cdf, pdf, torch.addcmul(pdf, pdf, cdf, value=-2.0)
+
+    def log_cdf(self, x: Tensor) -> Tensor:
+        return logsigmoid(x)
+
+    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        upper = torch.sigmoid(-x)
+        return upper, upper * (2.0 * upper - 1.0)
+
+
+class Probit:
+    entire = True
+
+    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        cdf = torch.erfc(-SQRT_HALF * x).mul_(0.5)
+        pdf = torch.addcmul(x.new_zeros(()), x, x, value=-0.5).exp_().mul_(INV_SQRT_2PI)
+        return cdf, pdf, -x * pdf
+
+    def log_cdf(self, x: Tensor) -> Tensor:
+        return log_ndtr(x)
+
+    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        ratio = mills(x)
+        return ratio, -x * ratio
+
+
+LOGIT, PROBIT = Logit(), Probit()
+
+
+@dataclass(frozen=True, slots=True)
+class HalfNodes:
+    """Gauss-Legendre nodes on [0, 1], stretched over each row's own interval."""
+
+    x: Tensor  # (K,)
+    powers: Tensor  # (3, K) weight * [1, x, x^2]
+    width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
+    floor: float  # relative to PHI(b); a smaller integral needs the log-space path
+
+    @property
+    def count(self) -> int:
+        return self.x.shape[0]
+
+    @classmethod
+    def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
+        """Nodes for loadings of at most this size."""
+        x, w = legendre_rule(legendre_count(loading, tol, entire=link.entire))
+        x_t = torch.as_tensor(x, device=device)
+        w_t = torch.as_tensor(w, device=device)
+        powers = torch.stack([w_t, w_t * x_t, w_t * x_t * x_t])
+        return cls(x_t, powers, half_width(tol), 1e-8)
+
+
+def half_line(
+    a: Tensor, b: Tensor, loading: Tensor, block: Block, nodes: HalfNodes, link: Link, order: int
+) -> RowTerms:
+    """Log-likelihood of "hard" and "soft" rows and its derivatives up to ``order``.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        (B, n) outcome and selection indices.
+    loading : Tensor
+        (B,) signed loading of the selection error in the outcome index.
+    """
+    side = torch.where(block.tilt >= 0, 1.0, -1.0).to(a.dtype)  # (n,)
+    b, loading = side * b, side * loading[:, None]
+    integral = _linear_space(a, b, loading, block.sign, nodes, link, order)
+    member, row = _rows_below(integral.relative, nodes.floor)
+    if member.numel():
+        exact = _log_space(
+            a[member, row], b[member, row], loading[member, row], block.sign[row], nodes, link
+        )
+        integral.log_J[member, row] = exact.log_J
+        for whole, part in zip(integral.ratios, exact.ratios, strict=False):
+            whole[member, row] = part
+    return _assemble(a, b, loading, side, integral, block, link, order)
+
+
+class _Integral(NamedTuple):
+    log_J: Tensor  # (B, n)
+    ratios: list[Tensor]  # J_a, J_loading, J_aa, J_a,loading, J_loading,loading over J, each (B, n)
+    relative: Tensor  # (B, n) the integral over that of its normal weight
+
+
+def _rows_below(relative: Tensor, floor: float) -> tuple[Tensor, Tensor]:
+    """Members and rows whose integral is too small for these nodes (or is not a number)."""
+    member, row = torch.nonzero(~(relative >= floor), as_tuple=True)
+    return member, row
+
+
+def _linear_space(
+    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
+) -> _Integral:
+    low = -torch.clamp(b, max=nodes.width)
+    start = torch.clamp(low, min=0.0)  # where the density is largest on the half line
+    length = torch.sqrt(start * start + nodes.width**2) - low
+    u = torch.addcmul(low[:, None], length[:, None], nodes.x[:, None])
+    density = torch.addcmul((0.5 * start * start)[:, None], u, u, value=-0.5).exp_()
+    x = torch.addcmul((sign * a)[:, None], (sign * loading)[:, None], u)
+
+    def sums(product: Tensor, n_powers: int) -> list[Tensor]:
+        """Integrals of product * [1, u, u^2] over the row's interval."""
+        m = torch.matmul(nodes.powers[:n_powers], product.mul_(density)).movedim(1, 0)
+        out = [m[0]]
+        if n_powers > 1:
+            out.append(low * m[0] + length * m[1])
+        if n_powers > 2:
+            out.append(low * (low * m[0] + 2.0 * length * m[1]) + length * length * m[2])
+        return out
+
+    cdf, pdf, curve = link.derivatives(x)
+    total = sums(cdf, 1)[0]
+    log_J = torch.log(INV_SQRT_2PI * length * total) - 0.5 * start * start
+    ratios: list[Tensor] = []
+    if order >= 1:
+        ratios += [sign * v / total for v in sums(pdf, 2)]
+    if order >= 2:
+        ratios += [v / total for v in sums(curve, 3)]
+    return _Integral(log_J, ratios, INV_SQRT_2PI * length * total)
+
+
+def _log_space(
+    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link
+) -> _Integral:
+    """The same for single rows, (m,), on an interval around the mode of the integrand."""
+    a, b, loading, sign = (v[:, None] for v in (a, b, loading, sign))
+
+    def slope(u: Tensor) -> Tensor:
+        return sign * loading * link.ratios(sign * (a + loading * u))[0] - u
+
+    mode = torch.maximum(falling_root(slope, a), -b)
+    fall = torch.clamp(-slope(mode), min=0.0)  # positive where the mode is the end point
+    left = torch.clamp(mode + b, max=nodes.width)
+    right = nodes.width**2 / (fall + torch.sqrt(fall * fall + nodes.width**2))
+    length = left + right
+    u = mode - left + length * nodes.x
+    x = sign * (a + loading * u)
+    log_weight = torch.log(length * nodes.powers[0]) + log_pdf(u)
+    g = link.log_cdf(x) + log_weight
+    log_J = torch.logsumexp(g, dim=-1)
+    weight = torch.exp(g - log_J[:, None])
+    r1, r2 = link.ratios(x)
+    r1 = sign * r1
+    ratios = [(weight * v).sum(-1) for v in (r1, r1 * u, r2, r2 * u, r2 * u * u)]
+    return _Integral(log_J, ratios, torch.ones_like(log_J))
+
+
+def _assemble(
+    a: Tensor, b: Tensor, loading: Tensor, side: Tensor,
+    integral: _Integral, block: Block, link: Link, order: int,
+) -> RowTerms:  # fmt: skip
+    """Add the part without a label, floor * PHI(b), and the derivatives in b."""
+    log_J, ratios, _ = integral
+    sign = block.sign
+    if block.kind == "soft":
+        log_gain_J = torch.log(block.gain) + log_J
+        value = torch.logaddexp(torch.log(block.floor) + log_ndtr(b), log_gain_J)
+        share = torch.exp(log_gain_J - value)
+    else:
+        value, share = log_J, torch.ones_like(log_J)
+    if order == 0:
+        return RowTerms(value)
+
+    # At the end point u = -b, relative to the row's likelihood.
+    x = sign * (a - loading * b)
+    log_density = log_pdf(b) - value
+    end = block.gain * torch.exp(link.log_cdf(x) + log_density)
+    r1, _ = link.ratios(x)
+    end_slope = sign * r1 * end
+    end = end + block.floor * torch.exp(log_density)
+    first = [share * ratios[0], side * end, side * share * ratios[1]]
+    if order == 1:
+        return RowTerms(value, torch.stack(first))
+    raw = [
+        share * ratios[2],
+        side * end_slope,
+        side * share * ratios[3],
+        -b * end - loading * end_slope,
+        -b * end_slope,
+        share * ratios[4],
+    ]
+    return log_derivatives(value, first, raw)

@@ -1,0 +1,245 @@
+"""How the integral over the latent error e ~ N(0, 1) becomes a weighted sum of nodes.
+
+The trapezoidal rule on the whole line converges geometrically for this integrand, and its error is
+known in advance (Trefethen and Weideman 2014). Shifted by iy into the complex plane the integrand
+L(a + sigma e) PHI(b cosh t + e sinh t) phi(e) grows at most like exp(cosh(t)^2 y^2 / 2), and the
+logistic function has its first pole at y = pi/sigma. With step h the relative error is therefore
+
+    exp(-2 pi y/h + cosh(t)^2 y^2/2)   for the best y <= pi/sigma,
+
+which :func:`trapezoid_step` solves for h.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from scipy.special import ndtri, roots_hermitenorm, roots_legendre
+from torch import Tensor
+
+from .draws import DRAW_KINDS, DrawKind, normal_draws
+
+Rule = Literal["trapezoid", "gauss-hermite"]
+
+# Beyond this a row's likelihood is re-evaluated around its own mode, in log space.
+_SMALLEST_ORDINARY = 1e-8
+_SAFETY = math.log(100.0)  # the bound above leaves out a constant of order ten
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes and weights of the sum that replaces the integral.
+
+    Shared nodes belong to a member of the batch and serve all its rows; draws belong to a row and
+    serve all members.
+    """
+
+    e: Tensor  # (B, K, 1) shared by the rows, or (1, K, n) each row's own draws
+    weight: Tensor  # (B, K, 1), or (1, 1, 1): 1/R
+    powers: Tensor | None  # (B, 3, K) weight * [1, e, e^2], of shared nodes only
+    floor: float  # a likelihood below this needs the log-space path
+    recenter: bool  # that path may move the nodes to the row's mode
+
+    @property
+    def shared(self) -> bool:
+        return self.powers is not None
+
+    @property
+    def count(self) -> int:
+        return self.e.shape[1]
+
+
+def half_width(tol: float) -> float:
+    """|e| beyond which the normal density's mass is below ``tol`` of any ordinary row's."""
+    return float(-ndtri(tol * _SMALLEST_ORDINARY))
+
+
+def trapezoid_step(sigma: np.ndarray, athrho: np.ndarray, tol: float) -> np.ndarray:
+    """Step h of the trapezoidal rule whose relative error is below ``tol``."""
+    need = math.log(1.0 / tol) + _SAFETY
+    cosh = np.cosh(athrho)
+    y = np.minimum(math.sqrt(2.0 * need) / cosh, math.pi / np.maximum(sigma, 1e-8))
+    return 2.0 * math.pi * y / (need + 0.5 * (cosh * y) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Quadrature:
+    """Deterministic integration.
+
+    Parameters
+    ----------
+    rule : {"trapezoid", "gauss-hermite"}
+        "trapezoid" chooses its step from sigma, rho and ``tol``. "gauss-hermite" has ``n_nodes``
+        fixed nodes; it is exact for moderate dependence and silently wrong near \\|rho\\| = 1.
+    n_nodes : int, optional
+        Number of nodes. Trapezoid: by default as many as ``tol`` asks for. Gauss-Hermite: 32.
+    tol : float
+        Relative error allowed in one row's likelihood.
+
+    Examples
+    --------
+    >>> Quadrature(tol=1e-12)
+    Quadrature(rule='trapezoid', n_nodes=None, tol=1e-12)
+    """
+
+    rule: Rule = "trapezoid"
+    n_nodes: int | None = None
+    tol: float = 1e-10
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(Rule):
+            raise ValueError(f"rule={self.rule!r} is unknown; use one of {get_args(Rule)}")
+        if self.n_nodes is not None and (
+            isinstance(self.n_nodes, bool) or int(self.n_nodes) != self.n_nodes or self.n_nodes < 2
+        ):
+            raise ValueError(f"n_nodes={self.n_nodes!r} must be an integer of at least 2")
+        if not 1e-15 <= self.tol <= 1e-2:
+            raise ValueError(f"tol={self.tol!r} must lie between 1e-15 and 1e-2")
+
+    def nodes(
+        self, sigma: Sequence[float], athrho: Sequence[float], device: torch.device
+    ) -> Nodes:
+        """Nodes for each member of the batch; short members are padded with zero weights."""
+        if self.rule == "gauss-hermite":
+            x, w = roots_hermitenorm(self.n_nodes or 32)
+            e, weight = x[None], w[None] / w.sum()
+            e, weight = (np.repeat(v, len(sigma), axis=0) for v in (e, weight))
+            return _shared(e, weight, 1e-280, False, device)
+        width = half_width(self.tol)
+        if self.n_nodes is None:
+            step = trapezoid_step(np.asarray(sigma), np.asarray(athrho), self.tol)
+        else:
+            step = np.full(len(sigma), 2.0 * width / (self.n_nodes - 1))
+        reach = np.ceil(width / step)
+        # An even n_nodes straddles zero; counted from the middle either way.
+        count = int(2 * reach.max() + 1) if self.n_nodes is None else self.n_nodes
+        k = np.arange(count) - 0.5 * (count - 1)
+        e = k * step[:, None]
+        weight = step[:, None] * np.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
+        weight = np.where(np.abs(k) <= reach[:, None], weight, 0.0)
+        return _shared(e, weight, _SMALLEST_ORDINARY, True, device)
+
+
+def _shared(
+    e: np.ndarray, weight: np.ndarray, floor: float, recenter: bool, device: torch.device
+) -> Nodes:
+    e_t = torch.as_tensor(e, dtype=torch.float64, device=device)
+    w_t = torch.as_tensor(weight, dtype=torch.float64, device=device)
+    powers = torch.stack([w_t, w_t * e_t, w_t * e_t * e_t], dim=1)
+    return Nodes(e_t[..., None], w_t[..., None], powers, floor, recenter)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Integration by R draws for each row, the paper's way.
+
+    Parameters
+    ----------
+    n_draws : int
+        R. The paper uses 200.
+    kind : {"random", "antithetic", "halton", "sobol", "mlhs"}
+        How the draws of a row are spread; see :mod:`statsmodels_mnar.engine.draws`.
+    rng : int or numpy.random.Generator
+        Seed of the draws; a generator is asked for one integer.
+    redraw : bool
+        New draws at each step of the optimiser, as the paper's code does ("sgd" only).
+
+    Examples
+    --------
+    >>> Simulation(n_draws=100, kind="sobol").n_draws
+    100
+    """
+
+    n_draws: int = 200
+    kind: DrawKind = "halton"
+    rng: int | np.random.Generator = 0
+    redraw: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in DRAW_KINDS:
+            raise ValueError(f"kind={self.kind!r} is unknown; use one of {DRAW_KINDS}")
+        if (
+            isinstance(self.n_draws, bool)
+            or int(self.n_draws) != self.n_draws
+            or self.n_draws < 1
+        ):
+            raise ValueError(f"n_draws={self.n_draws!r} must be a positive integer")
+        if self.kind == "antithetic" and self.n_draws % 2:
+            raise ValueError(f"n_draws={self.n_draws} must be even for antithetic draws")
+        if isinstance(self.rng, np.random.Generator):
+            object.__setattr__(self, "rng", int(self.rng.integers(2**31)))
+        elif isinstance(self.rng, bool) or not isinstance(self.rng, int | np.integer):
+            raise ValueError(f"rng={self.rng!r} must be an integer or a numpy Generator")
+        elif self.rng < 0:
+            raise ValueError(f"rng={self.rng} must not be negative")
+
+    def again(self, step: int) -> Simulation:
+        """The same design with the draws of step ``step`` of an optimiser that redraws."""
+        state = np.random.SeedSequence([int(self.rng), step]).generate_state(1)  # type: ignore[arg-type]
+        return replace(self, rng=int(state[0]))
+
+    def nodes(self, keys: Tensor) -> Nodes:
+        """Draws of the rows with these keys."""
+        e = normal_draws(keys, self.n_draws, self.kind, int(self.rng))  # type: ignore[arg-type]
+        e = e.mT.contiguous()[None]
+        weight = e.new_full((1, 1, 1), 1.0 / self.n_draws)
+        return Nodes(e, weight, None, 1e-280, False)
+
+
+Integration = Quadrature | Simulation
+
+
+def as_integration(integration: str | Integration) -> Integration:
+    """Accept the names "quadrature" and "simulation" beside the objects."""
+    if isinstance(integration, Quadrature | Simulation):
+        return integration
+    if integration == "quadrature":
+        return Quadrature()
+    if integration == "simulation":
+        return Simulation()
+    raise ValueError(
+        f"integration={integration!r} is unknown; use 'quadrature', 'simulation', "
+        "Quadrature(...) or Simulation(...)"
+    )
+
+
+def node_sums(product: Tensor, nodes: Nodes, n_powers: int) -> Tensor:
+    """Sums over the nodes of ``product`` times e^j, (n_powers, B, n); ``product`` is (B, K, n)."""
+    if nodes.powers is not None:
+        return torch.matmul(nodes.powers[:, :n_powers], product).movedim(1, 0)
+    sums = [product.sum(1)]
+    for _ in range(n_powers - 1):
+        product = product * nodes.e
+        sums.append(product.sum(1))
+    return torch.stack(sums) * nodes.weight[..., 0]
+
+
+def legendre_count(loading: float, tol: float, *, entire: bool) -> int:
+    """Gauss-Legendre nodes on the half line (cut at :func:`half_width`) for an error ``tol``.
+
+    On an ellipse around the interval with parameter r the integrand grows like exp(y^2/2) for a
+    logistic outcome (``entire=False``, poles at y = pi/loading) and exp((1 + loading^2) y^2/2) for
+    a probit one; the rule's error falls like r^(-2n).
+    """
+    need = math.log(1.0 / tol) + _SAFETY
+    r = 1.0 + np.geomspace(1e-4, 2.0, 400)
+    y = 0.5 * half_width(tol) * (r - 1.0 / r)
+    growth = 0.5 * y * y * (1.0 + loading**2 if entire else 1.0)
+    if not entire:
+        growth = np.where(y < math.pi / max(abs(loading), 1e-8), growth, np.inf)
+    count = float(np.min((need + growth) / (2.0 * np.log(r))))
+    return 4 * math.ceil(count / 4)
+
+
+@lru_cache(maxsize=64)
+def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    x, w = roots_legendre(count)
+    return 0.5 * (x + 1.0), 0.5 * w
+

@@ -1,0 +1,269 @@
+"""Trust-region Newton with the exact Hessian, for B problems at once.
+
+Each iteration maximises the quadratic model within a ball in the coordinates of unit-size columns
+(Conn, Gould and Toint 2000, chapter 7). Dependence parameters have bounds; one that is held at a
+bound by an outward score makes the result a boundary, not a convergence. Members that have ended
+drop out of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .objective import Evaluation, Objective
+from .solution import Callback, Solution, Status, Step, boundary_status
+
+_RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
+_SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of unit size
+_DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
+
+
+def newton(
+    objective: Objective,
+    start: np.ndarray,
+    *,
+    free: np.ndarray | None = None,
+    maxiter: int = 100,
+    gtol: float = 1e-8,
+    callback: Callback | None = None,
+) -> Solution:
+    """Maximise the objective from one start; see :func:`newton_batch`."""
+    return newton_batch(
+        objective, np.asarray(start)[None], free=free, maxiter=maxiter, gtol=gtol, callback=callback
+    )[0]
+
+
+def newton_batch(
+    objective: Objective,
+    starts: np.ndarray,
+    *,
+    free: np.ndarray | None = None,
+    weights: Tensor | None = None,
+    maxiter: int = 100,
+    gtol: float = 1e-8,
+    callback: Callback | None = None,
+) -> list[Solution]:
+    """Maximise the objective from every row of ``starts``.
+
+    Parameters
+    ----------
+    starts : ndarray
+        (B, P).
+    free : ndarray of bool, optional
+        (P,) or (B, P), False where a parameter stays at its start value.
+    weights : Tensor, optional
+        (B, n) row weights of each member, in the order of the sorted rows.
+    gtol : float
+        Converged when the largest score of unit-size columns, per unit of weight, is below this,
+        the quadratic model promises no further gain and the Hessian is negative definite.
+    """
+    theta = objective._theta(starts).clone()
+    B, P = theta.shape
+    if not torch.isfinite(theta).all():
+        raise ValueError("start has values that are not finite")
+    mask = torch.ones(B, P, dtype=torch.bool, device=theta.device)
+    if free is not None:
+        mask &= torch.as_tensor(np.asarray(free, dtype=bool), device=theta.device)
+    search = _Search(objective, theta, mask, weights)
+    for iteration in range(maxiter + 1):
+        search.finish(iteration, gtol, last=iteration == maxiter)
+        if callback is not None and len(search.member) + len(search.done):
+            callback(search.latest)
+        if not len(search.member):
+            break
+        search.step()
+    return [search.done[m] for m in range(B)]
+
+
+class _Search:
+    """The members still running; every tensor has them along its first axis."""
+
+    def __init__(
+        self, objective: Objective, theta: Tensor, free: Tensor, weights: Tensor | None
+    ) -> None:
+        self.objective = objective
+        self.theta, self.free, self.weights = theta, free, weights
+        self.member: list[int] = list(range(len(theta)))
+        self.radius = theta.new_full((len(theta),), _RADIUS)
+        self.scale = torch.as_tensor(objective.scale, device=theta.device)
+        self.lower, self.upper = _bounds(objective, theta.device)
+        self.theta = torch.where(
+            free, torch.maximum(torch.minimum(theta, self.upper), self.lower), theta
+        )
+        self.at = objective.evaluate(self.theta, 2, weights)
+        self.traces: list[list[Step]] = [[] for _ in self.member]
+        self.done: dict[int, Solution] = {}
+        self.latest = Step(0, float("nan"), float("nan"))
+
+    def finish(self, iteration: int, gtol: float, *, last: bool) -> None:
+        """Record the iteration, and take out the members that have ended."""
+        score, hessian, side = self._model()
+        total = (
+            self.objective.total_weight
+            if self.weights is None
+            else self.weights.sum(-1)
+        )
+        norm = score.abs().amax(-1) / total
+        eigenvalue, vector = torch.linalg.eigh(hessian)
+        along = (vector.mT @ score[..., None])[..., 0]
+        gain = 0.5 * (along * along / eigenvalue.clamp(min=1e-300)).sum(-1)
+        definite = eigenvalue[:, 0] > _SINGULAR * total
+        still = (norm <= gtol) & (gain <= _DECREMENT * (1.0 + 1e-6 * self.at.value.abs()))
+        flat = (norm <= gtol * 1e-2) & ~definite
+        finite = torch.isfinite(self.at.value)
+        values, norms = self.at.value.tolist(), norm.tolist()
+        ended: list[int] = []
+        for i, m in enumerate(self.member):
+            self.latest = Step(iteration, values[i], norms[i])
+            self.traces[m].append(self.latest)
+            status: Status | None = None
+            if not finite[i]:
+                status = Status.NONFINITE
+            elif still[i] and definite[i]:
+                status = boundary_status(
+                    self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
+                )
+                status = status or Status.CONVERGED
+            elif flat[i]:
+                status = Status.SINGULAR
+            elif self.radius[i] < _MIN_RADIUS:
+                status = Status.STALLED
+            elif last:
+                status = Status.MAXITER
+            if status is not None:
+                ended.append(i)
+                self.done[m] = self._solution(i, m, norms[i], iteration, status)
+        if ended:
+            gone = set(ended)
+            self._keep([i for i in range(len(self.member)) if i not in gone])
+
+    def step(self) -> None:
+        """One trust-region step of every member."""
+        score, hessian, _ = self._model()
+        move = trust_region_step(score, hessian, self.radius)
+        trial = self.theta + move / self.scale
+        trial = torch.where(
+            self.free, torch.maximum(torch.minimum(trial, self.upper), self.lower), trial
+        )
+        move = (trial - self.theta) * self.scale
+        promised = (score * move).sum(-1) - 0.5 * (move * (hessian @ move[..., None])[..., 0]).sum(
+            -1
+        )
+        new = self.objective.evaluate(trial, 2, self.weights)
+        # Rounding of a sum of n terms: below it the ratio of gains says nothing.
+        noise = 1e-13 * self.at.value.abs().clamp(min=1.0)
+        ratio = (new.value - self.at.value + noise) / (promised + noise)
+        assert new.score is not None and new.hessian is not None
+        finite = (
+            torch.isfinite(new.value)
+            & torch.isfinite(new.score).all(-1)
+            & torch.isfinite(new.hessian).all(-1).all(-1)
+        )
+        ratio = torch.where(finite, ratio, -torch.inf)
+        length = torch.linalg.vector_norm(move, dim=-1)
+        at_edge = length > 0.9 * self.radius
+        grown = torch.where((ratio > 0.75) & at_edge, 2.0 * self.radius, self.radius)
+        shrunk = 0.25 * torch.minimum(length, self.radius)
+        self.radius = torch.where(ratio < 0.25, shrunk, grown).clamp(max=_MAX_RADIUS)
+        accept = ratio > 1e-4
+        self.theta = torch.where(accept[:, None], trial, self.theta)
+        self.at = _where(accept, new, self.at)
+
+    def _model(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Score, negative Hessian and the bounds held, in unit-size columns.
+
+        A held parameter gets a zero score and a unit curvature of its own.
+        """
+        at = self.at
+        assert at.score is not None and at.hessian is not None
+        score = at.score / self.scale
+        hessian = -at.hessian / (self.scale[:, None] * self.scale)
+        low = self.free & (self.theta <= self.lower) & (score < 0)
+        high = self.free & (self.theta >= self.upper) & (score > 0)
+        moving = self.free & ~low & ~high
+        score = torch.where(moving, score, 0.0)
+        both = moving[:, :, None] & moving[:, None, :]
+        size = hessian.diagonal(dim1=-2, dim2=-1).abs().amax(-1).clamp(min=1.0)
+        hessian = torch.where(both, hessian, 0.0) + torch.diag_embed(
+            torch.where(moving, 0.0, size[:, None])
+        )
+        hessian = torch.nan_to_num(hessian)
+        return torch.nan_to_num(score), hessian, high.to(torch.int8) - low.to(torch.int8)
+
+    def _keep(self, index: Sequence[int]) -> None:
+        self.member = [self.member[i] for i in index]
+        keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
+        self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
+        self.at = self.at[keep]
+        self.weights = None if self.weights is None else self.weights[keep]
+
+    def _solution(self, i: int, m: int, norm: float, n_iter: int, status: Status) -> Solution:
+        assert self.at.hessian is not None
+        return Solution(
+            params=self.theta[i].cpu().numpy().copy(),
+            value=float(self.at.value[i]),
+            score_norm=norm,
+            hessian=self.at.hessian[i].cpu().numpy().copy(),
+            n_iter=n_iter,
+            trace=tuple(self.traces[m]),
+            status=status,
+        )
+
+
+def _bounds(objective: Objective, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Bounds of all parameters, (P,): none for coefficients."""
+    infinite = np.full(objective.n_coef, np.inf)
+    lower = np.concatenate([-infinite, objective.form.lower])
+    upper = np.concatenate([infinite, objective.form.upper])
+    return torch.as_tensor(lower, device=device), torch.as_tensor(upper, device=device)
+
+
+def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
+    assert new.score is not None and old.score is not None
+    assert new.hessian is not None and old.hessian is not None
+    return Evaluation(
+        torch.where(accept, new.value, old.value),
+        torch.where(accept[:, None], new.score, old.score),
+        torch.where(accept[:, None, None], new.hessian, old.hessian),
+    )
+
+
+def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Tensor:
+    """Maximise score'm - m'(information)m/2 over |m| <= radius, for each member.
+
+    Parameters
+    ----------
+    score : Tensor
+        (B, P).
+    information : Tensor
+        (B, P, P), symmetric, of any signature.
+    radius : Tensor
+        (B,).
+
+    Notes
+    -----
+    With eigenvalues e_j and the score's coordinates c_j the step is c_j/(e_j + shift), where the
+    shift is 0 or makes the length the radius. Newton's iteration on 1/length, which is nearly
+    linear in the shift, rises to that root from the left (More and Sorensen 1983).
+    """
+    eigenvalue, vector = torch.linalg.eigh(information)
+    along = (vector.mT @ score[..., None])[..., 0]
+    size = eigenvalue.abs().amax(-1).clamp(min=1e-300)
+    tiny = 1e-14 * size
+    shift = torch.where(eigenvalue[:, 0] > tiny, 0.0, tiny - eigenvalue[:, 0])
+    for _ in range(12):
+        scaled = eigenvalue + shift[:, None]
+        length = torch.linalg.vector_norm(along / scaled, dim=-1)
+        slope = (along**2 / scaled**3).sum(-1) / length.clamp(min=1e-300) ** 3
+        excess = 1.0 / radius - 1.0 / length.clamp(min=1e-300)
+        shift = shift + torch.where(excess > 0, excess / slope.clamp(min=1e-300), 0.0)
+    step = along / (eigenvalue + shift[:, None])
+    length = torch.linalg.vector_norm(step, dim=-1)
+    # An indefinite model is unbounded: where the score has no part along its worst direction
+    # (the hard case) the step ends short of the radius, which costs an iteration and nothing else.
+    step = step * torch.clamp(radius / length.clamp(min=1e-300), max=1.0)[:, None]
+    return (vector @ step[..., None])[..., 0]

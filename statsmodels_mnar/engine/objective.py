@@ -1,0 +1,243 @@
+"""Blocks of rows -> log-likelihood, score, Hessian, row scores and outer products.
+
+theta = (beta, gamma, dependence parameters); a row enters only through a = x'beta + offset and
+b = w'gamma + offset, so with the row terms g and h the score is X'g_a, W'g_b, sum g and the Hessian
+X'diag(h_aa)X and so on. A leading axis of B parameter vectors runs through everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .device import block_rows
+from .forms import Form, unselected
+from .integration import Nodes
+from .rows import Block, Rows, RowTerms
+
+_DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The penalised log-likelihood at B parameter vectors."""
+
+    value: Tensor  # (B,)
+    score: Tensor | None = None  # (B, P)
+    hessian: Tensor | None = None  # (B, P, P)
+
+    def __getitem__(self, members: Tensor) -> Evaluation:
+        score, hessian = (v if v is None else v[members] for v in (self.score, self.hessian))
+        return Evaluation(self.value[members], score, hessian)
+
+
+class Objective:
+    """Sum of weighted row log-likelihoods, less the ridge penalty.
+
+    Parameters
+    ----------
+    rows : Rows
+    form : Form
+    penalty : float
+        alpha >= 0; n * alpha/2 * |(beta, gamma)|^2 is subtracted, n the sum of the weights (the
+        paper's weight decay).
+    memory_budget : int
+        Bytes that the work arrays of one block may take.
+    block_size : int, optional
+        Rows of a block; by default chosen from the budget and the cache.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        form: Form,
+        *,
+        penalty: float = 0.0,
+        memory_budget: int = 256 * 2**20,
+        block_size: int | None = None,
+    ) -> None:
+        if not (np.isfinite(penalty) and penalty >= 0):
+            raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+        if block_size is not None and block_size < 1:
+            raise ValueError(f"block_size={block_size!r} must be a positive integer")
+        self.rows = rows
+        self.form = form
+        self.penalty = float(penalty)
+        self.memory_budget = memory_budget
+        self.block_size = block_size
+        self.p, self.k = rows.X.shape[0], rows.W.shape[0]
+        self.n_coef = self.p + self.k
+        self.n_params = self.n_coef + len(form.names)
+        self.total_weight = float(rows.weight.sum())
+        self.scale = np.concatenate([rows.scale, np.ones(len(form.names))])
+        self._draws: dict[tuple[int, int], Nodes] = {}
+
+    def with_form(self, form: Form) -> Objective:
+        """The same rows under another form or integration."""
+        return Objective(
+            self.rows,
+            form,
+            penalty=self.penalty,
+            memory_budget=self.memory_budget,
+            block_size=self.block_size,
+        )
+
+    def evaluate(
+        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
+    ) -> Evaluation:
+        """Value and derivatives up to ``order`` at theta, (B, P).
+
+        Parameters
+        ----------
+        weights : Tensor, optional
+            (B, n) weights in place of the rows' own, in the order of the sorted rows.
+        """
+        theta = self._theta(theta)
+        B, P = theta.shape
+        weights = self.rows.weight[None] if weights is None else weights
+        value = theta.new_zeros(B)
+        score = theta.new_zeros(B, P) if order >= 1 else None
+        hessian = theta.new_zeros(B, P, P) if order >= 2 else None
+        for block, terms in self._blocks(theta, order):
+            weight = weights[:, block.start : block.start + len(block.key)]
+            value += (weight * terms.value).sum(-1)
+            if score is not None and terms.first is not None:
+                self._add_score(score, weight * terms.first, block)
+            if hessian is not None and terms.second is not None:
+                self._add_hessian(hessian, weight * terms.second, block)
+        if hessian is not None:
+            hessian = hessian + hessian.triu(1).mT
+        return self._penalised(theta, Evaluation(value, score, hessian), weights)
+
+    def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
+        """Unweighted log-likelihood of every row, (B, n), in the user's order."""
+        theta = self._theta(theta)
+        parts = [terms.value for _, terms in self._blocks(theta, 0)]
+        return self.rows.unsort(torch.cat(parts, dim=-1))
+
+    def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
+        """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
+        theta = self._theta(theta)[:1]
+        parts = [self._row_scores(block, terms) for block, terms in self._blocks(theta, 1)]
+        return self.rows.unsort(torch.cat(parts).mT).mT
+
+    def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
+        """Weighted sum of the outer products of the row scores, (P, P)."""
+        theta = self._theta(theta)[:1]
+        weights = self.rows.weight if weights is None else weights
+        total = theta.new_zeros(self.n_params, self.n_params)
+        for block, terms in self._blocks(theta, 1):
+            scores = self._row_scores(block, terms)
+            weight = weights[block.start : block.start + len(block.key)]
+            total += scores.mT @ (weight[:, None] * scores)
+        return total
+
+    # -- one block ---------------------------------------------------------------------------------
+
+    def _theta(self, theta: Tensor | np.ndarray) -> Tensor:
+        theta = torch.as_tensor(theta, dtype=torch.float64, device=self.rows.device)
+        theta = theta[None] if theta.ndim == 1 else theta
+        if theta.ndim != 2 or theta.shape[1] != self.n_params:
+            raise ValueError(
+                f"theta must have {self.n_params} columns ({self.p} outcome, {self.k} selection "
+                f"and {list(self.form.names)}), got shape {tuple(theta.shape)}"
+            )
+        return theta
+
+    def _blocks(self, theta: Tensor, order: int):  # type: ignore[no-untyped-def]
+        """The blocks and their row terms."""
+        beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
+        simulation = self.form.simulation
+        if simulation is None:
+            nodes = self.form.nodes(_host(dependence), self.rows.device)
+            count = nodes.count
+        else:
+            nodes, count = None, simulation.n_draws
+        size = self.block_size or block_rows(
+            len(theta) * count, self.rows.device, self.memory_budget
+        )
+        for block in self.rows.blocks(size):
+            b = gamma @ block.W + block.offset_select
+            if block.kind == "closed":
+                yield block, unselected(b, order)
+                continue
+            a = beta @ block.X + block.offset
+            own = nodes if simulation is None else self._block_draws(block)
+            yield block, self.form.terms(a, b, dependence, block, own, order)
+
+    def _block_draws(self, block: Block) -> Nodes:
+        """Draws of a block, kept between evaluations where they fit."""
+        simulation = self.form.simulation
+        assert simulation is not None
+        place = (block.start, len(block.key))
+        nodes = self._draws.get(place)
+        if nodes is None:
+            nodes = simulation.nodes(block.key)
+            if self.rows.n * simulation.n_draws * 8 <= _DRAW_CACHE:
+                self._draws[place] = nodes
+        return nodes
+
+    def _add_score(self, score: Tensor, first: Tensor, block: Block) -> None:
+        p, c = self.p, self.n_coef
+        if block.kind == "closed":
+            score[:, p:c] += first[0] @ block.W.mT
+            return
+        score[:, :p] += first[0] @ block.X.mT
+        score[:, p:c] += first[1] @ block.W.mT
+        score[:, c:] += first[2:].sum(-1).mT
+
+    def _add_hessian(self, hessian: Tensor, second: Tensor, block: Block) -> None:
+        """Add to the upper triangle (whole diagonal blocks lie in it twice and are cut)."""
+        X, W, p, c = block.X, block.W, self.p, self.n_coef
+
+        def gram(left: Tensor, h: Tensor, right: Tensor) -> Tensor:
+            return (left * h[:, None]) @ right.mT  # (B, ., .)
+
+        if block.kind == "closed":
+            hessian[:, p:c, p:c] += gram(W, second[0], W).triu()
+            return
+        d = 2 + len(self.form.names)
+        terms = iter(second)
+        hessian[:, :p, :p] += gram(X, next(terms), X).triu()
+        hessian[:, :p, p:c] += gram(X, next(terms), W)
+        for j in range(2, d):
+            hessian[:, :p, c + j - 2] += next(terms) @ X.mT
+        hessian[:, p:c, p:c] += gram(W, next(terms), W).triu()
+        for j in range(2, d):
+            hessian[:, p:c, c + j - 2] += next(terms) @ W.mT
+        for i in range(2, d):
+            for j in range(i, d):
+                hessian[:, c + i - 2, c + j - 2] += next(terms).sum(-1)
+
+    def _row_scores(self, block: Block, terms: RowTerms) -> Tensor:
+        """(n, P) of one block at the first parameter vector."""
+        assert terms.first is not None
+        first = terms.first[:, 0]
+        if block.kind == "closed":
+            scores = first.new_zeros(len(block.key), self.n_params)
+            scores[:, self.p : self.n_coef] = (first[0] * block.W).mT
+            return scores
+        return torch.cat([first[0] * block.X, first[1] * block.W, first[2:]]).mT
+
+    def _penalised(self, theta: Tensor, at: Evaluation, weights: Tensor) -> Evaluation:
+        if self.penalty == 0.0:
+            return at
+        coef = theta.clone()
+        coef[:, self.n_coef :] = 0.0
+        alpha = self.penalty * weights.sum(-1)  # (B,) or (1,)
+        value = at.value - 0.5 * alpha * (coef * coef).sum(-1)
+        score = None if at.score is None else at.score - alpha[:, None] * coef
+        hessian = at.hessian
+        if hessian is not None:
+            ridge = torch.ones_like(coef)
+            ridge[:, self.n_coef :] = 0.0
+            hessian = hessian - torch.diag_embed(alpha[:, None] * ridge)
+        return replace(at, value=value, score=score, hessian=hessian)
+
+
+def _host(values: Tensor) -> np.ndarray:
+    """A few parameters on the host, where the nodes are chosen."""
+    return values.detach().cpu().numpy()

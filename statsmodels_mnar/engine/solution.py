@@ -1,0 +1,89 @@
+"""What an optimiser returns, and the words for how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+
+class Status(Enum):
+    """How a fit ended; the value is the message a user reads."""
+
+    CONVERGED = "converged: the score is zero and the Hessian negative definite"
+    STOPPED = "stopped by the relative change of the loss, not at a maximum"
+    RHO_PLUS = "the likelihood rises to the boundary rho = +1"
+    RHO_MINUS = "the likelihood rises to the boundary rho = -1"
+    SIGMA_ZERO = "the likelihood rises to the boundary sigma = 0 (no dependence on selection)"
+    SIGMA_INFINITE = "the likelihood rises to the boundary sigma = infinity (a probit outcome)"
+    LOADING_INFINITE = "the likelihood rises without bound in the loading"
+    SINGULAR = (
+        "the Hessian is singular where the score vanishes: coefficients run to infinity "
+        "(separation) or columns are collinear"
+    )
+    MAXITER = "not converged: the limit on iterations was reached"
+    STALLED = "not converged: no step improves the likelihood"
+    NONFINITE = "not converged: the likelihood is not finite at the start values"
+
+    @property
+    def boundary(self) -> bool:
+        """The maximum lies on a face of the model."""
+        return self in _BOUNDARIES
+
+    @property
+    def converged(self) -> bool:
+        return self is Status.CONVERGED
+
+
+_BOUNDARIES = {
+    Status.RHO_PLUS,
+    Status.RHO_MINUS,
+    Status.SIGMA_ZERO,
+    Status.SIGMA_INFINITE,
+    Status.LOADING_INFINITE,
+}
+
+_AT_BOUND = {
+    ("lnsigma", -1): Status.SIGMA_ZERO,
+    ("lnsigma", 1): Status.SIGMA_INFINITE,
+    ("athrho", -1): Status.RHO_MINUS,
+    ("athrho", 1): Status.RHO_PLUS,
+    ("loading", -1): Status.LOADING_INFINITE,
+    ("loading", 1): Status.LOADING_INFINITE,
+}
+
+
+def boundary_status(names: tuple[str, ...], side: np.ndarray) -> Status | None:
+    """Status for dependence parameters held at a bound: side -1, 0 or +1 of each."""
+    for name, where in zip(names, side, strict=True):
+        if where:
+            return _AT_BOUND[name, int(where)]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of an optimiser's trace."""
+
+    iteration: int
+    value: float
+    score_norm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Where an optimiser ended."""
+
+    params: np.ndarray  # (P,)
+    value: float  # penalised log-likelihood
+    score_norm: float  # largest |score| of unit-size columns, per unit of weight
+    hessian: np.ndarray  # (P, P)
+    n_iter: int
+    trace: tuple[Step, ...]
+    status: Status
+
+
+Callback = Callable[[Step], None]
+"""Called after each iteration; an optimiser shows progress through it."""

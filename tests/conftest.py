@@ -1,0 +1,74 @@
+"""Fixtures for every test: reference values, shared data, and a guard on global state."""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
+
+TESTS = Path(__file__).resolve().parent
+SHARED_VARIABLE = "STATSMODELS_MNAR_SHARED"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of papers and data that is too large, or not ours, to ship with the package."""
+    named = os.environ.get(SHARED_VARIABLE)
+    folder = Path(named) if named else TESTS.parents[1] / "shared"
+    if folder.is_dir():
+        return folder
+    if named:  # whoever sets the variable wants these tests run: a wrong path is no reason to skip
+        raise FileNotFoundError(f"{SHARED_VARIABLE}={named!r} is not a directory")
+    pytest.skip(f"no shared folder beside the repository and {SHARED_VARIABLE} is not set")
+
+
+@pytest.fixture(scope="session")
+def reference_dir() -> Path:
+    """Reference values computed independently of this package; its README tells their origin."""
+    return TESTS / "reference"
+
+
+def _global_state() -> dict[str, Any]:
+    """Snapshot what a library must leave as it found it, each item comparable with ``==``."""
+    _, key, *rest = np.random.get_state()  # noqa: NPY002 - the legacy state is what we guard
+    state: dict[str, Any] = {
+        "numpy's global random state": (np.asarray(key).tobytes(), *rest),
+        "torch's global random state": torch.random.get_rng_state().numpy().tobytes(),
+        "torch's default dtype": torch.get_default_dtype(),
+        "torch's number of threads": torch.get_num_threads(),
+        "the warning filters": list(warnings.filters),
+    }
+    # Looked up, not imported: the guard must not load matplotlib for tests that do without it.
+    params = getattr(sys.modules.get("matplotlib"), "rcParams", None)
+    if params is not None:
+        # The backend is resolved on first use: that is no change of the user's settings.
+        state["matplotlib's rcParams"] = {k: params[k] for k in params if k != "backend"}
+    return state
+
+
+@pytest.fixture(autouse=True)
+def leaves_global_state_alone() -> Iterator[None]:
+    """Fail a test during which global state changed (STYLE: nothing global)."""
+    modules = frozenset(sys.modules)
+    before = _global_state()
+    yield
+    after = _global_state()
+    changed = [name for name in before if before[name] != after[name]]
+    if "the warning filters" in changed and _imported_third_party(modules):
+        # Libraries such as scikit-learn add filters for their own warnings when first imported.
+        changed.remove("the warning filters")
+    if changed:
+        pytest.fail(f"the test changed {', '.join(changed)}")
+
+
+def _imported_third_party(modules: frozenset[str]) -> bool:
+    """Whether a package other than ours and the standard library was first imported since."""
+    new = {name.partition(".")[0] for name in sys.modules.keys() - modules}
+    return bool(new - sys.stdlib_module_names - {"statsmodels_mnar", "tests"})

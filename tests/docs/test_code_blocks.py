@@ -1,0 +1,40 @@
+"""Every Python example in the README and in docs/ runs, and the README's commands are complete.
+
+A block fenced as ```python is executed; blocks of one file share a namespace, as a reader who types
+them one after another would. To show code that must not run, fence it as ```python no-run.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON_BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND_BLOCK = re.compile(
+    r"^<!-- command: (\w+) -->\n\s*```bash\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+
+
+def pages_with_examples() -> list[Path]:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [p for p in pages if p.is_file() and PYTHON_BLOCK.search(p.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", pages_with_examples(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    namespace = {"__name__": "__main__"}
+    for block in PYTHON_BLOCK.finditer(text):
+        lines_above = text.count("\n", 0, block.start(1))
+        # The blank lines make a traceback point at the line of the page.
+        exec(compile("\n" * lines_above + block[1], str(page), "exec"), namespace)
+
+
+def test_readme_commands_start_from_nothing_and_pin_torch():
+    commands = dict(COMMAND_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {"demo", "test"} <= commands.keys()
+    for command in (commands["demo"], commands["test"]):
+        assert "-m venv .venv" in command
+        assert "torch==" in command  # a range would bring gigabytes of CUDA packages on Linux

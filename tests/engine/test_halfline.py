@@ -1,0 +1,190 @@
+"""The half-line kernel against scipy, mpmath, bivariate normal probabilities and autograd."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import integrate
+from scipy.special import expit, log_ndtr, ndtr
+from scipy.stats import multivariate_normal
+
+from statsmodels_mnar.engine.forms import ProbitForm
+from statsmodels_mnar.engine.fullline import full_line
+from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, HalfNodes, half_line
+from statsmodels_mnar.engine.integration import Quadrature
+
+from .conftest import assert_derivatives_close, derivatives_by_autograd, make_block
+
+CPU = torch.device("cpu")
+LINKS = {"logit": LOGIT, "probit": PROBIT}
+LOADINGS = (-9.0, -1.5, 0.0, 0.3, 3.0)
+
+
+def kernel(a, b, loading, block, link, order=0, tol=1e-10):
+    nodes = HalfNodes.build(abs(loading), tol, link, CPU)
+    at = torch.tensor([loading], dtype=torch.float64)
+    return half_line(a[None], b[None], at, block, nodes, link, order)
+
+
+def by_quad(a, b, y, s, loading, name):
+    q, side = 2 * y - 1, 1.0 if s >= 0.5 else -1.0
+    cdf = expit if name == "logit" else ndtr
+
+    def integrand(u):
+        F = (1 - s) + s * cdf(q * (a + loading * u))
+        return F * math.exp(-0.5 * u * u) / math.sqrt(2 * math.pi)
+
+    low, high = (-b, max(-b, 0.0) + 12.0) if side > 0 else (min(-b, 0.0) - 12.0, -b)
+    inner = [e for e in (-a / loading if loading else 0.0, -4.0, -1.0, 0.0, 1.0, 4.0) if low < e < high]
+    inner += [low + 1.0 / 8, low + 1.0, high - 1.0, high - 1.0 / 8]
+    edges = sorted({low, high, *inner})
+    return math.fsum(
+        integrate.quad(integrand, x, z, epsabs=1e-300, epsrel=1e-11, limit=200)[0]
+        for x, z in itertools.pairwise(edges)
+    )
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("loading", LOADINGS)
+@pytest.mark.parametrize("s", [0.2, 0.4, 0.6, 1.0])
+def test_likelihood_equals_adaptive_quadrature(index_grid, name, loading, s):
+    a, b, y = index_grid
+    block = make_block(y, torch.full_like(y, s))
+    value = kernel(a, b, loading, block, LINKS[name]).value[0].exp().numpy()
+    expected = [
+        by_quad(*row, s, loading, name)
+        for row in zip(a.tolist(), b.tolist(), y.tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(value, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("loading", LOADINGS)
+@pytest.mark.parametrize("s", [0.4, 1.0])
+def test_derivatives_equal_autograd(index_grid, name, loading, s):
+    a, b, y = index_grid
+    block = make_block(y, torch.full_like(y, s))
+    link = LINKS[name]
+    terms = kernel(a, b, loading, block, link, order=2, tol=1e-13)
+    x, w = np.polynomial.legendre.leggauss(400)
+    x, w = torch.as_tensor(0.5 * (x + 1))[:, None], torch.as_tensor(0.5 * w)[:, None]
+    side = 1.0 if s >= 0.5 else -1.0
+
+    def value(a, b, loading):
+        """Autograd through the end point too: u = -b + length * x."""
+        b, loading = side * b, side * loading
+        mode = (-b).clamp(min=0.0).detach()  # far enough: the density has fallen by exp(-36)
+        length = (mode**2 + 200.0).sqrt() + b
+        u = -b + length * x
+        index = block.sign * (a + loading * u)
+        log_L = torch.nn.functional.logsigmoid(index) if name == "logit" else torch.special.log_ndtr(index)
+        log_phi = -0.5 * u * u - 0.5 * math.log(2 * math.pi)
+        log_J = torch.logsumexp(log_L + log_phi + torch.log(length * w), dim=0)
+        if s == 1.0:
+            return log_J
+        rest = math.log(1.0 - s) + torch.special.log_ndtr(b)
+        return torch.logaddexp(rest, math.log(s) + log_J)
+
+    first, second = derivatives_by_autograd(value, a, b, torch.full_like(a, loading))
+    torch.testing.assert_close(
+        terms.value[0], value(a, b, torch.full_like(a, loading)), rtol=1e-9, atol=1e-11
+    )
+    assert_derivatives_close(terms.first[:, 0], first)
+    assert_derivatives_close(terms.second[:, 0], second)
+
+
+@pytest.mark.parametrize("rho", [-0.95, -0.3, 0.0, 0.6, 0.99])
+def test_probit_form_is_the_bivariate_normal_probability(rho):
+    rng = np.random.default_rng(3)
+    a, b = rng.uniform(-2.5, 2.5, (2, 40))
+    y = (rng.random(40) < 0.5).astype(float)
+    expected = [
+        multivariate_normal.cdf(
+            [q * x, z], cov=[[1, q * rho], [q * rho, 1]], abseps=1e-12, releps=1e-12, maxpts=10**6
+        )
+        for x, z, q in zip(a, b, 2 * y - 1, strict=True)
+    ]
+    form = ProbitForm()
+    t = np.array([[math.atanh(rho)]])
+    block = make_block(torch.as_tensor(y), torch.ones(40, dtype=torch.float64))
+    value = form.terms(
+        torch.as_tensor(a)[None], torch.as_tensor(b)[None], torch.as_tensor(t), block,
+        form.nodes(t, CPU), 0,
+    ).value  # fmt: skip
+    np.testing.assert_allclose(value[0].exp().numpy(), expected, rtol=1e-8, atol=1e-13)
+
+
+def test_probit_form_derivatives_equal_finite_differences():
+    """Central differences of the first derivatives: the chain rule from loading to athrho."""
+    rng = np.random.default_rng(4)
+    a, b = torch.as_tensor(rng.uniform(-2, 2, (2, 1, 30)))
+    y = torch.as_tensor((rng.random(30) < 0.5).astype(float))
+    block = make_block(y, torch.ones_like(y))
+    form = ProbitForm(tol=1e-14)
+    t0 = 0.8
+    nodes = form.nodes(np.array([[t0 + 0.1]]), CPU)
+
+    def terms(a, b, t, order):
+        return form.terms(a, b, torch.tensor([[t]], dtype=torch.float64), block, nodes, order)
+
+    at = terms(a, b, t0, 2)
+    h = 1e-5
+    moved = [
+        [terms(a + i * h * (j == 0), b + i * h * (j == 1), t0 + i * h * (j == 2), 1) for i in (1, -1)]
+        for j in range(3)
+    ]
+    for j, (up, down) in enumerate(moved):
+        torch.testing.assert_close(
+            at.first[j], (up.value - down.value) / (2 * h), rtol=1e-7, atol=1e-8
+        )
+    pairs = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
+    for row, (i, j) in zip(at.second, pairs, strict=True):
+        up, down = moved[j]
+        torch.testing.assert_close(row, (up.first[i] - down.first[i]) / (2 * h), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("s", [0.3, 1.0])
+def test_it_is_the_limit_of_the_full_line_as_rho_goes_to_one(index_grid, s):
+    a, b, y = index_grid
+    inner = (a.abs() < 3) & (b.abs() < 3)
+    a, b, y = a[inner], b[inner], y[inner]
+    block = make_block(y, torch.full_like(y, s))
+    rho, sigma = -0.99999, 1.2
+    nodes = Quadrature().nodes([sigma], [math.atanh(rho)], CPU)
+    full = full_line(
+        a[None], b[None], torch.tensor([math.log(sigma)]).double(),
+        torch.tensor([math.atanh(rho)]).double(), block, nodes, 0,
+    )  # fmt: skip
+    half = kernel(a, b, -sigma, block, LOGIT)
+    torch.testing.assert_close(full.value, half.value, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("loading", [-50.0, -1e-6, 1.0, 50.0])
+@pytest.mark.parametrize("s", [0.3, 1.0])
+def test_extreme_rows_are_finite(name, loading, s):
+    grid = torch.tensor(list(itertools.product((-40.0, 0.0, 40.0), (-40.0, 0.0, 40.0), (0.0, 1.0))))
+    a, b, y = grid.double().T
+    terms = kernel(a, b, loading, make_block(y, torch.full_like(y, s)), LINKS[name], order=2)
+    for part in (terms.value, terms.first, terms.second):
+        assert torch.isfinite(part).all()
+
+
+def test_tiny_probabilities_keep_their_relative_accuracy():
+    a, b, loading = -35.0, -11.0, -3.0
+    one = torch.ones(1, dtype=torch.float64)
+    value = kernel(a * one, b * one, loading, make_block(one, one), LOGIT).value.item()
+    with mpmath.workdps(40):
+        expected = mpmath.log(
+            mpmath.quad(
+                lambda u: mpmath.npdf(u) / (1 + mpmath.exp(-(a + loading * u))),
+                [11 + mpmath.mpf(k) / 4 for k in range(60)],
+            )
+        )
+    assert value == pytest.approx(float(expected), rel=1e-11)
+    assert value < math.log(1e-55) + float(log_ndtr(0.0))

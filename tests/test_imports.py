@@ -1,0 +1,141 @@
+"""The one-way import rule: inside the package, data flows from designs to results, never back."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# What each part of the package may import from the others, besides itself. docs/architecture.md
+# explains the table; a new part must be entered in both. Imports inside functions and under
+# `if TYPE_CHECKING` count too: the rule is about who knows whom.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "design": {"errors"},
+    "engine": set(),
+    "inference": {"engine", "errors"},
+    "results": {"inference", "engine", "design", "errors"},
+    "models": {"design", "engine", "inference", "results", "errors"},
+    "baselines": {"design", "engine", "errors"},
+    "datasets": {"design", "engine", "errors"},
+}
+# The entry points sit on top of everything.
+MAY_IMPORT_ANYTHING = {"__init__", "__main__", "cli"}
+# Libraries that a part must do without: the engine knows tensors, not tables or formulas.
+MUST_NOT_USE: dict[str, set[str]] = {
+    "engine": {"pandas", "statsmodels", "patsy", "formulaic"},
+}
+
+PACKAGE = Path(__file__).resolve().parents[1] / "statsmodels_mnar"
+
+
+def imported_names(module: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, absolute dotted name) for every import statement of a module.
+
+    ``from a import b`` yields ``a.b``: whether b is a module or an object of a makes no difference
+    to the part of the package it belongs to, except at the package's root.
+    """
+    parents = (package.name, *module.relative_to(package).parts[:-1])
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"), filename=str(module))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = parents[: len(parents) - node.level + 1] if node.level else ()
+            origin = (*base, node.module) if node.module else base
+            for alias in node.names:
+                yield node.lineno, ".".join((*origin, alias.name))
+
+
+def part_of(name: str, package: Path) -> str | None:
+    """Return the part of the package a dotted name belongs to, None for another package's name."""
+    root, _, rest = name.partition(".")
+    if root != package.name:
+        return None
+    part = rest.partition(".")[0]
+    exists = (package / part).is_dir() or (package / f"{part}.py").is_file()
+    return part if part and exists else "__init__"  # `from package import __version__`
+
+
+def violations(package: Path) -> list[str]:
+    """List every breach of the rule in a package's source tree, without importing it."""
+    found = []
+    for module in sorted(package.rglob("*.py")):
+        path = module.relative_to(package)
+        part = path.parts[0].removesuffix(".py")
+        if part in MAY_IMPORT_ANYTHING:
+            continue
+        if part not in MAY_IMPORT:
+            found.append(f"{path}: {part} is in no row of MAY_IMPORT; decide what it may import")
+            continue
+        for line, name in imported_names(module, package):
+            target = part_of(name, package)
+            library = name.partition(".")[0]
+            if target is None and library in MUST_NOT_USE.get(part, ()):
+                found.append(f"{path}:{line}: {part} must do without {library}")
+            elif target is not None and target not in {part} | MAY_IMPORT[part]:
+                found.append(f"{path}:{line}: {part} may not import {target}")
+    return found
+
+
+def test_package_follows_the_import_rule():
+    assert PACKAGE.is_dir()
+    assert violations(PACKAGE) == []
+
+
+def test_table_has_no_cycle():
+    order: list[str] = []
+    while len(order) < len(MAY_IMPORT):
+        ready = [p for p in MAY_IMPORT if p not in order and MAY_IMPORT[p] <= set(order)]
+        assert ready, f"the parts import each other in a circle: {set(MAY_IMPORT) - set(order)}"
+        order += ready
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A tree that keeps the rule, with imports of every form."""
+    sources = {
+        "__init__.py": "from .models.greene import Model\nfrom .design import Design",
+        "__main__.py": "from statsmodels_mnar import Model",
+        "errors.py": "",
+        "design.py": "import pandas\nfrom .errors import DataError",
+        "engine/__init__.py": "from . import kernel",
+        "engine/kernel.py": "import torch\nfrom .nodes import trapezoid",
+        "engine/nodes.py": "import statsmodels_mnar.engine.kernel",
+        "engine/draws/halton.py": "from .. import nodes\nfrom ..kernel import value",
+        "inference/__init__.py": "from statsmodels_mnar import engine",
+        "models/greene.py": "def fit():\n    from .. import design, inference\n",
+    }
+    root = tmp_path / "statsmodels_mnar"
+    for name, source in sources.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(source)
+    return root
+
+
+def test_checker_accepts_a_clean_tree(package):
+    assert violations(package) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "message"),
+    [
+        ("engine/bad.py", "from ..design import Design", "engine may not import design"),
+        ("engine/bad.py", "from .. import design", "engine may not import design"),
+        ("engine/bad.py", "import statsmodels_mnar.models", "engine may not import models"),
+        ("engine/bad.py", "from statsmodels_mnar import Model", "engine may not import __init__"),
+        ("engine/bad.py", "import pandas as pd", "engine must do without pandas"),
+        ("engine/bad.py", "from statsmodels import api", "engine must do without statsmodels"),
+        ("engine/draws/bad.py", "from ... import errors", "engine may not import errors"),
+        ("inference/bad.py", "def f():\n    from ..models import greene", "may not import models"),
+        ("design.py", "from .engine import kernel", "design may not import engine"),
+        ("helpers/new.py", "", "helpers is in no row of MAY_IMPORT"),
+        ("helpers.py", "", "helpers is in no row of MAY_IMPORT"),
+    ],
+)
+def test_checker_catches_a_planted_violation(package, path, source, message):
+    (package / path).parent.mkdir(exist_ok=True)
+    (package / path).write_text(source)
+    (found,) = violations(package)
+    assert message in found
+    assert found.startswith(path)
