@@ -23,7 +23,7 @@ def check_separation(y: Floats, X: Floats, names: Sequence[str], equation: str) 
     Parameters
     ----------
     y : ndarray
-        (n,) 0/1; for the outcome equation the labelled rows only.
+        (n,) 0/1, both of which occur; for the outcome equation the labelled rows only.
     X : ndarray
         (n, p) design of full rank.
     names : sequence of str
@@ -70,7 +70,7 @@ def find_separation(y: Floats, X: Floats) -> list[int] | None:
     Parameters
     ----------
     y : ndarray
-        (n,) of 0 and 1.
+        (n,) of 0 and 1, both of which occur.
     X : ndarray
         (n, p) design of full rank.
 
@@ -154,6 +154,8 @@ def _separable(Z: Floats, block: int = 2000) -> bool:
     active[rows] = True
     while True:
         solution = linprog(-total, A_ub=-Z[active], b_ub=np.zeros(active.sum()), bounds=(-1, 1))
+        if not solution.success:  # zero is feasible and the box bounded: numerical trouble only
+            return False
         margin = Z @ solution.x
         # The box makes a separating direction of size one; HiGHS allows violations of 1e-7.
         if margin.max() < 1e-5:

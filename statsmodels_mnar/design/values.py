@@ -115,9 +115,8 @@ def binary_floats(values: Any, name: str, role: str) -> Floats:
 
 
 def check_binary(values: Floats, name: str, role: str) -> None:
-    found = np.unique(values)
-    if not np.isin(found, (0.0, 1.0)).all():
-        shown = [f"{value:g}" for value in found]
+    if not ((values == 0) | (values == 1)).all():
+        shown = [f"{value:g}" for value in np.unique(values)]
         raise DesignError(
             f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}. Recode it, for "
             f"example I({name} == {shown[-1]}) in the formula."
@@ -241,7 +240,7 @@ def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2:
         raise DesignError(f"{argument} must have two dimensions, got shape {matrix.shape}.")
-    constant = np.flatnonzero(np.ptp(matrix, axis=0) == 0)[:1]
+    constant = np.flatnonzero((matrix == matrix[:1]).all(axis=0))[:1]
     names_list = [f"x{i}" for i in range(1, matrix.shape[1] + 1 - len(constant))]
     for position in constant:
         names_list.insert(position, "const")

@@ -211,9 +211,9 @@ def _assemble(
     x = sign * (a - loading * b)
     log_density = log_pdf(b) - value
     end = block.gain * torch.exp(link.log_cdf(x) + log_density)
-    r1, _ = link.ratios(x)
-    end_slope = sign * r1 * end
-    end = end + block.floor * torch.exp(log_density)
+    end_slope = sign * link.ratios(x)[0] * end
+    if block.kind == "soft":
+        end = end + block.floor * torch.exp(log_density)
     first = [share * ratios[0], side * end, side * share * ratios[1]]
     if order == 1:
         return RowTerms(value, torch.stack(first))

@@ -1,8 +1,11 @@
 """Checks on a design: rank, levels, exclusion, variation, separation."""
 
+import ast
+import sys
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +13,7 @@ import pytest
 from scipy.optimize import linprog
 from statsmodels.tools import sm_exceptions
 
+import statsmodels_mnar.design as package
 from statsmodels_mnar import errors
 from statsmodels_mnar.design import (
     check_design,
@@ -55,22 +59,21 @@ def test_collinear_columns_are_named_whatever_their_units(data, scale):
 def test_the_outcome_design_is_judged_on_labelled_rows(data):
     data["twin"] = np.where(data["s"] == 1, 2 * data["x"], data["z"])
     design = design_from_formula("y ~ x + twin", "s ~ x + twin", data)
-    with pytest.raises(errors.SingularDesignError, match="outcome equation .* labelled .*twin"):
+    with pytest.raises(errors.SingularDesignError, match=r"outcome equation .* labelled .*twin"):
         check_rank(design)
     check_rank(replace(design, X=design.X[:, :2], outcome_names=("Intercept", "x")))
 
 
-def test_dummy_trap_is_found_and_near_collinearity_is_not(data):
-    with pytest.raises(errors.SingularDesignError, match="Intercept"):
-        check_rank(
-            design_from_formula(
-                "y ~ x",
-                "s ~ 0 + one + a + b + c",
-                trap := data.assign(one=1.0, **{k: (data["g"] == k) * 1.0 for k in "abc"}),
-            )
-        )
-    trap["year"] = 2000.0 + trap["count"].astype(float)
-    check_rank(design_from_formula("y ~ x", "s ~ year + I(year ** 2)", trap))
+def test_dummy_trap_is_found(data):
+    dummies = pd.get_dummies(data["g"], dtype=float)
+    design = design_from_formula("y ~ x", "s ~ a + b + c", data.join(dummies))
+    with pytest.raises(errors.SingularDesignError, match=r"combination of (\w+, ){2}\w+\. "):
+        check_rank(design)
+
+
+def test_a_year_and_its_square_are_not_collinear(data):
+    data["year"] = 2000.0 + data["count"].astype(float)
+    check_rank(design_from_formula("y ~ x", "s ~ year + I(year ** 2)", data))
 
 
 def test_more_columns_than_rows_is_singular():
@@ -147,7 +150,7 @@ def test_separation_agrees_with_the_linear_programme_on_small_data(intercept):
     rng = np.random.default_rng(11)
     found = []
     for _ in range(300):
-        n, p = rng.integers(6, 30), rng.integers(1, 4)
+        n, p = rng.integers(5, 25 if intercept else 12), rng.integers(1, 4)
         X = rng.integers(-2, 3, size=(n, p)).astype(float)
         if intercept:
             X = np.column_stack([np.ones(n), X])
@@ -159,7 +162,7 @@ def test_separation_agrees_with_the_linear_programme_on_small_data(intercept):
             if columns is not None:
                 keep = ([0] if intercept else []) + columns
                 assert separated_by_linear_programme(y, X[:, sorted(keep)])
-    assert 20 < sum(found) < len(found) - 20
+    assert 15 < sum(found) < len(found) - 15
 
 
 @pytest.fixture(scope="module")
@@ -239,20 +242,25 @@ def test_the_credit_cards_kind_of_selection_is_found(data):
     data["s"] = (data["z"] > 0).astype(int)
     data["y"] = np.where(data["s"] == 1, (data["x"] > 0) * 1.0, np.nan)
     design = design_from_formula("y ~ g", "s ~ z + x", data)
-    with pytest.raises(errors.PerfectSeparationError, match="selection equation .* by z:"):
+    with pytest.raises(errors.PerfectSeparationError, match=r"selection equation .* by z:"):
         check_separation(design.s, design.W, design.select_names, "selection")
     rows = design.labelled
     check_separation(design.y[rows], design.X[rows], design.outcome_names, "outcome")
 
 
-def test_design_package_holds_no_model_and_no_torch():
-    """The design layer can be imported where torch is not installed."""
-    import subprocess
-    import sys
-
-    code = "import sys, statsmodels_mnar.design as d; print('torch' in sys.modules)"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "False"
-    assert isinstance(pd.__version__, str)
+def test_the_design_layer_imports_only_what_it_may():
+    allowed = {"numpy", "pandas", "patsy", "formulaic", "scipy", "cloudpickle", "statsmodels"}
+    for path in Path(package.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            else:
+                continue
+            for name in names:
+                top, _, rest = name.partition(".")
+                if top == "statsmodels_mnar":
+                    assert rest.startswith(("design", "errors")), (path.name, name)
+                else:
+                    assert top in allowed | sys.stdlib_module_names, (path.name, name)

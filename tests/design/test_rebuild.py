@@ -101,7 +101,7 @@ def test_categories_may_be_fewer_or_in_another_order(data, engine):
 
 def test_data_outside_the_knots_raise_with_the_remedy(data):
     design = design_from_formula("y ~ bs(x, df=4)", "s ~ z", data)
-    with pytest.raises(DesignError, match="(?s)outermost knots.*lower_bound"):
+    with pytest.raises(DesignError, match=r"(?s)outermost knots.*lower_bound"):
         rebuild(design.outcome_spec, {"x": [99.0]})
 
 
