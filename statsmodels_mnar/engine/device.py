@@ -27,7 +27,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
             f"device={device!r} is not a torch device; use 'auto', 'cpu', 'cuda' or 'cuda:1'"
         ) from error
     try:
-        torch.zeros(1, dtype=torch.float64, device=resolved)
+        torch.zeros(1, dtype=torch.float64, device=resolved).item()  # "meta" holds no numbers
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         raise ValueError(
             f"device={str(resolved)!r} cannot hold float64, which the likelihood needs, or is not "

@@ -81,6 +81,13 @@ def uniform_points(keys: Tensor, n_draws: int, kind: DrawKind, seed: int) -> Ten
         R; even for "antithetic".
     kind : {"random", "antithetic", "halton", "sobol", "mlhs"}
     seed : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> points = uniform_points(torch.tensor([7, 8]), n_draws=4, kind="mlhs", seed=0)
+    >>> (points * 4).floor().tolist()  # one point in each quarter
+    [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0]]
     """
     state = _row_state(keys, seed)[:, None]
     if kind in ("random", "antithetic"):
@@ -90,7 +97,8 @@ def uniform_points(keys: Tensor, n_draws: int, kind: DrawKind, seed: int) -> Ten
     shift = _bits(state, torch.zeros(1, dtype=torch.int64, device=keys.device))
     if kind == "mlhs":
         number = torch.arange(n_draws, dtype=torch.float64, device=keys.device)
-        return (number + _to_unit(shift)) / n_draws
+        # The last point may round up to 1, whose normal quantile is infinite.
+        return ((number + _to_unit(shift)) / n_draws).clamp_(max=1.0 - 2.0**-53)
     base = torch.as_tensor(_base_bits(kind, n_draws, seed), device=keys.device)
     if kind == "halton":
         return _to_unit((base + shift) & ((1 << _BITS) - 1))

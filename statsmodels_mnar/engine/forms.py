@@ -1,12 +1,12 @@
-"""The forms of the model: which dependence parameters there are and what a row's terms are in them.
+"""The forms of the model: its dependence parameters, and a row's terms in them.
 
-==========  ====================  ====================================================================
-form        parameters            model
-==========  ====================  ====================================================================
-FreeForm    lnsigma, athrho       logit outcome, sigma and rho apart (the paper's model)
-LoadingForm loading               logit outcome on the face |rho| = 1, loading = rho sigma
-ProbitForm  athrho                probit outcome, bivariate normal errors (the face sigma -> infinity)
-==========  ====================  ====================================================================
+=========== =============== ========================================================================
+form        parameters      model
+=========== =============== ========================================================================
+FreeForm    lnsigma, athrho logit outcome, sigma and rho apart (the paper's model)
+LoadingForm loading         logit outcome on the face \\|rho\\| = 1, loading = rho sigma
+ProbitForm  athrho          probit outcome, bivariate normal errors (the face sigma -> infinity)
+=========== =============== ========================================================================
 """
 
 from __future__ import annotations
@@ -55,7 +55,13 @@ class FreeForm:
 
     With ``standardized`` the outcome coefficients are divided by sqrt(1 + 3 sigma^2/pi^2), the
     total error's standard deviation in units of the logistic one. The likelihood is nearly constant
-    along sigma for fixed standardized coefficients, so Newton searches there.
+    along sigma for fixed standardized coefficients, so Newton searches there. An offset is not
+    a coefficient and keeps its size.
+
+    Examples
+    --------
+    >>> FreeForm(Quadrature(tol=1e-12)).names
+    ('lnsigma', 'athrho')
     """
 
     integration: Integration = field(default_factory=Quadrature)
@@ -81,10 +87,11 @@ class FreeForm:
             return full_line(a, b, lnsigma, athrho, block, nodes, order)
         v = 3.0 / math.pi**2 * torch.exp(2.0 * lnsigma[:, None])
         k = torch.sqrt(1.0 + v)
-        inner = full_line(a * k, b, lnsigma, athrho, block, nodes, order)
+        scaled = a - block.offset
+        inner = full_line(scaled * k + block.offset, b, lnsigma, athrho, block, nodes, order)
         if inner.first is None:
             return inner
-        up, upup = a * v / k, a * v * (2.0 + v) / k**3  # derivatives of a k in lnsigma
+        up, upup = scaled * v / k, scaled * v * (2.0 + v) / k**3  # of scaled * k, in lnsigma
         g_a, g_b, g_s, g_t = inner.first
         first = torch.stack([k * g_a, g_b, up * g_a + g_s, g_t])
         if inner.second is None:
@@ -108,13 +115,25 @@ class FreeForm:
 
 
 def outcome_scale(sigma: float) -> float:
-    """sqrt(1 + 3 sigma^2/pi^2): coefficients of the free form over standardized ones."""
+    """sqrt(1 + 3 sigma^2/pi^2): coefficients of the free form over standardized ones.
+
+    Examples
+    --------
+    >>> round(outcome_scale(1.0), 4)
+    1.1419
+    """
     return math.sqrt(1.0 + 3.0 * sigma**2 / math.pi**2)
 
 
 @dataclass(frozen=True)
 class LoadingForm:
-    """The selection error itself in the outcome index, by Gauss-Legendre quadrature."""
+    """The selection error itself in the outcome index, by Gauss-Legendre quadrature.
+
+    Examples
+    --------
+    >>> LoadingForm().names
+    ('loading',)
+    """
 
     tol: float = 1e-10
     names: ClassVar[tuple[str, ...]] = ("loading",)
@@ -136,7 +155,14 @@ class ProbitForm:
     """Probit outcome with unit error variance and error correlation rho = tanh(athrho).
 
     The half-line kernel has the outcome error 1 and the loading on top of it; with
-    loading = sinh t and a = a* cosh t the total variance is scaled back to one.
+    loading = sinh t and a = a* cosh t the total variance is scaled back to one. It is the limit
+    sigma -> infinity of the free form on "hard" rows only: a soft row's selection factor
+    PHI((2s' - 1) z) is not that of a selection error beyond its threshold.
+
+    Examples
+    --------
+    >>> ProbitForm().names
+    ('athrho',)
     """
 
     tol: float = 1e-10

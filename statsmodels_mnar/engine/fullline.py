@@ -40,9 +40,8 @@ def full_line(
     member, row = _rows_below(terms.value, math.log(nodes.floor))
     if member.numel():
         exact = _log_space(
-            a[member, row], b[member, row], lnsigma[member, 0], athrho[member, 0],
-            *(getattr(block, name)[row] for name in ("sign", "floor", "gain", "tilt")),
-            nodes, member, row, order,
+            a[member, row], b[member, row], lnsigma[member], athrho[member],
+            block, nodes, member, row, order,
         )  # fmt: skip
         for whole, part in zip(
             (terms.value, terms.first, terms.second),
@@ -128,16 +127,19 @@ def _linear_space(
 
 def _log_space(
     a: Tensor, b: Tensor, lnsigma: Tensor, athrho: Tensor,
-    sign: Tensor, floor: Tensor, gain: Tensor, c: Tensor,
-    nodes: Nodes, member: Tensor, row: Tensor, order: int,
+    block: Block, nodes: Nodes, member: Tensor, row: Tensor, order: int,
 ) -> RowTerms:  # fmt: skip
-    """The same for single rows, each (m,) with its own parameters, without leaving log space.
+    """The same for single rows, without leaving log space.
+
+    Row ``row[i]`` of member ``member[i]`` has the indices a[i], b[i], (m,), and its parameters in
+    lnsigma[i], athrho[i], (m, 1).
 
     Derivatives use Louis' identity, l'' = E[g''] + Cov(g') with g the log of the integrand, whose
     terms stay of moderate size where I'' / I and (I'/I)^2 would cancel.
     """
-    sigma, cosh, sinh = lnsigma.exp()[:, None], athrho.cosh()[:, None], athrho.sinh()[:, None]
-    a, b, sign, floor, gain, c = (v[:, None] for v in (a, b, sign, floor, gain, c))
+    sigma, cosh, sinh = lnsigma.exp(), athrho.cosh(), athrho.sinh()
+    a, b = a[:, None], b[:, None]
+    sign, floor, gain, c = (v[row, None] for v in (block.sign, block.floor, block.gain, block.tilt))
 
     def outcome(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log F and its two derivatives in u = a + sigma e."""
@@ -191,4 +193,3 @@ def _log_space(
     index = torch.triu_indices(4, 4, device=a.device)
     second = mean(torch.stack(curvature) + spread[index[0]] * spread[index[1]])
     return RowTerms(value, first, second)
-

@@ -5,14 +5,16 @@
 the limit |rho| -> 1 of the full-line likelihood, with loading = rho sigma. A logistic outcome gives
 the face of Greene's model, a probit outcome the bivariate normal probability of heckprobit. The
 derivative in b is the integrand at the end point. A soft row with s' < 1/2 lives on the other half
-line, u < -b; reflecting u turns it into the same integral at (-b, -loading).
+line, u < -b; reflecting u turns it into the same integral at (-b, -loading). With s' = 1/2 the
+selection factor of the full line is PHI(0) = 1/2 at every u, and so is its limit.
 
 Axes: B parameter vectors, K nodes, n rows. Parameters in the order a, b, loading.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -72,6 +74,8 @@ class Probit:
 
 LOGIT, PROBIT = Logit(), Probit()
 
+_WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
+
 
 @dataclass(frozen=True, slots=True)
 class HalfNodes:
@@ -108,8 +112,9 @@ def half_line(
     loading : Tensor
         (B,) signed loading of the selection error in the outcome index.
     """
-    side = torch.where(block.tilt >= 0, 1.0, -1.0).to(a.dtype)  # (n,)
-    b, loading = side * b, side * loading[:, None]
+    side = torch.sign(block.tilt)  # (n,)
+    b = torch.where(side == 0.0, _WHOLE_LINE, side * b)
+    loading = torch.where(side < 0.0, -1.0, 1.0) * loading[:, None]
     integral = _linear_space(a, b, loading, block.sign, nodes, link, order)
     member, row = _rows_below(integral.relative, nodes.floor)
     if member.numel():
@@ -119,7 +124,9 @@ def half_line(
         integral.log_J[member, row] = exact.log_J
         for whole, part in zip(integral.ratios, exact.ratios, strict=False):
             whole[member, row] = part
-    return _assemble(a, b, loading, side, integral, block, link, order)
+    terms = _assemble(a, b, loading, side, integral, block, link, order)
+    halved = torch.where(side == 0.0, terms.value - math.log(2.0), terms.value)
+    return replace(terms, value=halved)
 
 
 class _Integral(NamedTuple):

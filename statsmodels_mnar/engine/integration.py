@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ Rule = Literal["trapezoid", "gauss-hermite"]
 
 # Beyond this a row's likelihood is re-evaluated around its own mode, in log space.
 _SMALLEST_ORDINARY = 1e-8
+_MAX_NODES = 200_000
 _SAFETY = math.log(100.0)  # the bound above leaves out a constant of order ten
 
 
@@ -53,6 +54,14 @@ class Nodes:
     @property
     def count(self) -> int:
         return self.e.shape[1]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | np.floating) or _is_integer(value)
 
 
 def half_width(tol: float) -> float:
@@ -95,15 +104,16 @@ class Quadrature:
     def __post_init__(self) -> None:
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule={self.rule!r} is unknown; use one of {get_args(Rule)}")
-        if self.n_nodes is not None and (
-            isinstance(self.n_nodes, bool) or int(self.n_nodes) != self.n_nodes or self.n_nodes < 2
-        ):
+        if self.n_nodes is not None and not (_is_integer(self.n_nodes) and self.n_nodes >= 2):
             raise ValueError(f"n_nodes={self.n_nodes!r} must be an integer of at least 2")
-        if not 1e-15 <= self.tol <= 1e-2:
+        if not (_is_number(self.tol) and 1e-15 <= self.tol <= 1e-2):
             raise ValueError(f"tol={self.tol!r} must lie between 1e-15 and 1e-2")
 
     def nodes(
-        self, sigma: Sequence[float], athrho: Sequence[float], device: torch.device
+        self,
+        sigma: Sequence[float] | np.ndarray,
+        athrho: Sequence[float] | np.ndarray,
+        device: torch.device,
     ) -> Nodes:
         """Nodes for each member of the batch; short members are padded with zero weights."""
         if self.rule == "gauss-hermite":
@@ -119,6 +129,11 @@ class Quadrature:
         reach = np.ceil(width / step)
         # An even n_nodes straddles zero; counted from the middle either way.
         count = int(2 * reach.max() + 1) if self.n_nodes is None else self.n_nodes
+        if count > _MAX_NODES:
+            raise ValueError(
+                f"sigma={np.max(sigma):.3g} and athrho={np.max(np.abs(athrho)):.3g} need {count:,} "
+                "nodes: so close to rho = +-1 or sigma = infinity use the form of that face"
+            )
         k = np.arange(count) - 0.5 * (count - 1)
         e = k * step[:, None]
         weight = step[:, None] * np.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
@@ -164,29 +179,30 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.kind not in DRAW_KINDS:
             raise ValueError(f"kind={self.kind!r} is unknown; use one of {DRAW_KINDS}")
-        if (
-            isinstance(self.n_draws, bool)
-            or int(self.n_draws) != self.n_draws
-            or self.n_draws < 1
-        ):
+        if not (_is_integer(self.n_draws) and self.n_draws >= 1):
             raise ValueError(f"n_draws={self.n_draws!r} must be a positive integer")
         if self.kind == "antithetic" and self.n_draws % 2:
             raise ValueError(f"n_draws={self.n_draws} must be even for antithetic draws")
         if isinstance(self.rng, np.random.Generator):
             object.__setattr__(self, "rng", int(self.rng.integers(2**31)))
-        elif isinstance(self.rng, bool) or not isinstance(self.rng, int | np.integer):
-            raise ValueError(f"rng={self.rng!r} must be an integer or a numpy Generator")
-        elif self.rng < 0:
-            raise ValueError(f"rng={self.rng} must not be negative")
+        elif not (_is_integer(self.rng) and self.rng >= 0):
+            raise ValueError(f"rng={self.rng!r} must be a nonnegative integer or a numpy Generator")
+        if not isinstance(self.redraw, bool):
+            raise ValueError(f"redraw={self.redraw!r} must be True or False")
+
+    @property
+    def seed(self) -> int:
+        """``rng`` as the integer it has become."""
+        return int(self.rng)  # type: ignore[arg-type]  # __post_init__ replaces generators
 
     def again(self, step: int) -> Simulation:
         """The same design with the draws of step ``step`` of an optimiser that redraws."""
-        state = np.random.SeedSequence([int(self.rng), step]).generate_state(1)  # type: ignore[arg-type]
+        state = np.random.SeedSequence([self.seed, step]).generate_state(1)
         return replace(self, rng=int(state[0]))
 
     def nodes(self, keys: Tensor) -> Nodes:
         """Draws of the rows with these keys."""
-        e = normal_draws(keys, self.n_draws, self.kind, int(self.rng))  # type: ignore[arg-type]
+        e = normal_draws(keys, self.n_draws, self.kind, self.seed)
         e = e.mT.contiguous()[None]
         weight = e.new_full((1, 1, 1), 1.0 / self.n_draws)
         return Nodes(e, weight, None, 1e-280, False)
@@ -196,7 +212,13 @@ Integration = Quadrature | Simulation
 
 
 def as_integration(integration: str | Integration) -> Integration:
-    """Accept the names "quadrature" and "simulation" beside the objects."""
+    """Accept the names "quadrature" and "simulation" beside the objects.
+
+    Examples
+    --------
+    >>> as_integration("simulation")
+    Simulation(n_draws=200, kind='halton', rng=0, redraw=False)
+    """
     if isinstance(integration, Quadrature | Simulation):
         return integration
     if integration == "quadrature":
@@ -242,4 +264,3 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
     x, w = roots_legendre(count)
     return 0.5 * (x + 1.0), 0.5 * w
-

@@ -20,21 +20,7 @@ from .solution import Callback, Solution, Status, Step, boundary_status
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
 _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of unit size
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
-
-
-def newton(
-    objective: Objective,
-    start: np.ndarray,
-    *,
-    free: np.ndarray | None = None,
-    maxiter: int = 100,
-    gtol: float = 1e-8,
-    callback: Callback | None = None,
-) -> Solution:
-    """Maximise the objective from one start; see :func:`newton_batch`."""
-    return newton_batch(
-        objective, np.asarray(start)[None], free=free, maxiter=maxiter, gtol=gtol, callback=callback
-    )[0]
+_STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
 
 
 def newton_batch(
@@ -61,22 +47,31 @@ def newton_batch(
         Converged when the largest score of unit-size columns, per unit of weight, is below this,
         the quadratic model promises no further gain and the Hessian is negative definite.
     """
-    theta = objective._theta(starts).clone()
-    B, P = theta.shape
+    theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
         raise ValueError("start has values that are not finite")
-    mask = torch.ones(B, P, dtype=torch.bool, device=theta.device)
-    if free is not None:
-        mask &= torch.as_tensor(np.asarray(free, dtype=bool), device=theta.device)
-    search = _Search(objective, theta, mask, weights)
+    search = _Search(objective, theta, free_mask(free, theta), weights)
     for iteration in range(maxiter + 1):
         search.finish(iteration, gtol, last=iteration == maxiter)
-        if callback is not None and len(search.member) + len(search.done):
+        if callback is not None:
             callback(search.latest)
-        if not len(search.member):
+        if not search.member:
             break
         search.step()
-    return [search.done[m] for m in range(B)]
+    return [search.done[m] for m in range(len(theta))]
+
+
+def free_mask(free: np.ndarray | None, theta: Tensor) -> Tensor:
+    """``free`` as a boolean tensor of theta's shape."""
+    if free is None:
+        return torch.ones_like(theta, dtype=torch.bool)
+    mask = np.asarray(free)
+    if mask.dtype != bool or mask.shape not in (theta.shape, theta.shape[1:]):
+        raise ValueError(
+            f"free must be booleans of shape {tuple(theta.shape[1:])} or {tuple(theta.shape)}, "
+            f"got {mask.dtype} of shape {mask.shape}"
+        )
+    return torch.as_tensor(mask, device=theta.device).expand_as(theta)
 
 
 class _Search:
@@ -90,10 +85,8 @@ class _Search:
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
         self.scale = torch.as_tensor(objective.scale, device=theta.device)
-        self.lower, self.upper = _bounds(objective, theta.device)
-        self.theta = torch.where(
-            free, torch.maximum(torch.minimum(theta, self.upper), self.lower), theta
-        )
+        self.lower, self.upper = bounds(objective)
+        self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
         self.at = objective.evaluate(self.theta, 2, weights)
         self.traces: list[list[Step]] = [[] for _ in self.member]
         self.done: dict[int, Solution] = {}
@@ -101,19 +94,9 @@ class _Search:
 
     def finish(self, iteration: int, gtol: float, *, last: bool) -> None:
         """Record the iteration, and take out the members that have ended."""
-        score, hessian, side = self._model()
-        total = (
-            self.objective.total_weight
-            if self.weights is None
-            else self.weights.sum(-1)
-        )
-        norm = score.abs().amax(-1) / total
-        eigenvalue, vector = torch.linalg.eigh(hessian)
-        along = (vector.mT @ score[..., None])[..., 0]
-        gain = 0.5 * (along * along / eigenvalue.clamp(min=1e-300)).sum(-1)
-        definite = eigenvalue[:, 0] > _SINGULAR * total
-        still = (norm <= gtol) & (gain <= _DECREMENT * (1.0 + 1e-6 * self.at.value.abs()))
-        flat = (norm <= gtol * 1e-2) & ~definite
+        score, information, side = self._model()
+        total = self.objective.total_weight if self.weights is None else self.weights.sum(-1)
+        norm, maximum, flat = judge(score, information, self.at.value, total, gtol)
         finite = torch.isfinite(self.at.value)
         values, norms = self.at.value.tolist(), norm.tolist()
         ended: list[int] = []
@@ -123,7 +106,7 @@ class _Search:
             status: Status | None = None
             if not finite[i]:
                 status = Status.NONFINITE
-            elif still[i] and definite[i]:
+            elif maximum[i]:
                 status = boundary_status(
                     self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
                 )
@@ -143,21 +126,19 @@ class _Search:
 
     def step(self) -> None:
         """One trust-region step of every member."""
-        score, hessian, _ = self._model()
-        move = trust_region_step(score, hessian, self.radius)
+        score, information, _ = self._model()
+        move = trust_region_step(score, information, self.radius)
         trial = self.theta + move / self.scale
-        trial = torch.where(
-            self.free, torch.maximum(torch.minimum(trial, self.upper), self.lower), trial
-        )
+        trial = torch.where(self.free, trial.clamp(self.lower, self.upper), trial)
         move = (trial - self.theta) * self.scale
-        promised = (score * move).sum(-1) - 0.5 * (move * (hessian @ move[..., None])[..., 0]).sum(
-            -1
-        )
+        bent = (information @ move[..., None])[..., 0]
+        promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
         # Rounding of a sum of n terms: below it the ratio of gains says nothing.
         noise = 1e-13 * self.at.value.abs().clamp(min=1.0)
         ratio = (new.value - self.at.value + noise) / (promised + noise)
-        assert new.score is not None and new.hessian is not None
+        assert new.score is not None
+        assert new.hessian is not None
         finite = (
             torch.isfinite(new.value)
             & torch.isfinite(new.score).all(-1)
@@ -174,25 +155,7 @@ class _Search:
         self.at = _where(accept, new, self.at)
 
     def _model(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Score, negative Hessian and the bounds held, in unit-size columns.
-
-        A held parameter gets a zero score and a unit curvature of its own.
-        """
-        at = self.at
-        assert at.score is not None and at.hessian is not None
-        score = at.score / self.scale
-        hessian = -at.hessian / (self.scale[:, None] * self.scale)
-        low = self.free & (self.theta <= self.lower) & (score < 0)
-        high = self.free & (self.theta >= self.upper) & (score > 0)
-        moving = self.free & ~low & ~high
-        score = torch.where(moving, score, 0.0)
-        both = moving[:, :, None] & moving[:, None, :]
-        size = hessian.diagonal(dim1=-2, dim2=-1).abs().amax(-1).clamp(min=1.0)
-        hessian = torch.where(both, hessian, 0.0) + torch.diag_embed(
-            torch.where(moving, 0.0, size[:, None])
-        )
-        hessian = torch.nan_to_num(hessian)
-        return torch.nan_to_num(score), hessian, high.to(torch.int8) - low.to(torch.int8)
+        return scaled_model(self.objective, self.theta, self.free, self.at)
 
     def _keep(self, index: Sequence[int]) -> None:
         self.member = [self.member[i] for i in index]
@@ -214,17 +177,82 @@ class _Search:
         )
 
 
-def _bounds(objective: Objective, device: torch.device) -> tuple[Tensor, Tensor]:
+def bounds(objective: Objective) -> tuple[Tensor, Tensor]:
     """Bounds of all parameters, (P,): none for coefficients."""
     infinite = np.full(objective.n_coef, np.inf)
     lower = np.concatenate([-infinite, objective.form.lower])
     upper = np.concatenate([infinite, objective.form.upper])
+    device = objective.rows.device
     return torch.as_tensor(lower, device=device), torch.as_tensor(upper, device=device)
 
 
+def scaled_model(
+    objective: Objective, theta: Tensor, free: Tensor, at: Evaluation
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Score, information and the bounds that hold (-1, 0 or +1), in unit-size columns.
+
+    A parameter that is fixed or held gets a zero score and a large curvature of its own.
+    """
+    assert at.score is not None
+    assert at.hessian is not None
+    scale = torch.as_tensor(objective.scale, device=theta.device)
+    lower, upper = bounds(objective)
+    score = _zero_unless_finite(at.score / scale)
+    information = _zero_unless_finite(-at.hessian / (scale[:, None] * scale))
+    low = free & (theta <= lower) & (score < 0)
+    high = free & (theta >= upper) & (score > 0)
+    moving = free & ~low & ~high
+    both = moving[:, :, None] & moving[:, None, :]
+    size = information.diagonal(dim1=-2, dim2=-1).abs().amax(-1).clamp(min=1.0)
+    own = torch.diag_embed(torch.where(moving, 0.0, size[:, None]))
+    side = high.to(torch.int8) - low.to(torch.int8)
+    return torch.where(moving, score, 0.0), torch.where(both, information, 0.0) + own, side
+
+
+def _zero_unless_finite(values: Tensor) -> Tensor:
+    return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def judge(
+    score: Tensor,
+    information: Tensor,
+    value: Tensor,
+    total: Tensor | float,
+    gtol: float,
+    slack: float = 1.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each member stands: the score's norm, at a maximum, at a flat end.
+
+    Parameters
+    ----------
+    score, information : Tensor
+        (B, P) and (B, P, P), in unit-size columns.
+    value, total : Tensor
+        (B,) log-likelihood and the sum of the row weights.
+    slack : float
+        Factor on every tolerance but that for the curvature.
+    """
+    norm = score.abs().amax(-1) / total
+    eigenvalue, vector = torch.linalg.eigh(information)
+    along = (vector.mT @ score[..., None])[..., 0]
+    step = along / eigenvalue.clamp(min=1e-300)
+    gain = 0.5 * (along * step).sum(-1)
+    maximum = (
+        (norm <= slack * gtol)
+        & (gain <= slack * _DECREMENT * (1.0 + 1e-6 * value.abs()))
+        & (torch.linalg.vector_norm(step, dim=-1) <= slack * _STEP)
+        & (eigenvalue[:, 0] > _SINGULAR * total)
+    )
+    # A negative curvature is a saddle point or a minimum, which the next step leaves.
+    flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
+    return norm, maximum, flat
+
+
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
-    assert new.score is not None and old.score is not None
-    assert new.hessian is not None and old.hessian is not None
+    assert new.score is not None
+    assert old.score is not None
+    assert new.hessian is not None
+    assert old.hessian is not None
     return Evaluation(
         torch.where(accept, new.value, old.value),
         torch.where(accept[:, None], new.score, old.score),
@@ -252,8 +280,10 @@ def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Ten
     """
     eigenvalue, vector = torch.linalg.eigh(information)
     along = (vector.mT @ score[..., None])[..., 0]
-    size = eigenvalue.abs().amax(-1).clamp(min=1e-300)
-    tiny = 1e-14 * size
+    # Smallest eigenvalue that counts, beside the others and beside the score over the radius.
+    tiny = 1e-14 * torch.maximum(
+        eigenvalue.abs().amax(-1), torch.linalg.vector_norm(along, dim=-1) / radius
+    ).clamp(min=1e-280)
     shift = torch.where(eigenvalue[:, 0] > tiny, 0.0, tiny - eigenvalue[:, 0])
     for _ in range(12):
         scaled = eigenvalue + shift[:, None]
@@ -263,7 +293,9 @@ def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Ten
         shift = shift + torch.where(excess > 0, excess / slope.clamp(min=1e-300), 0.0)
     step = along / (eigenvalue + shift[:, None])
     length = torch.linalg.vector_norm(step, dim=-1)
-    # An indefinite model is unbounded: where the score has no part along its worst direction
-    # (the hard case) the step ends short of the radius, which costs an iteration and nothing else.
     step = step * torch.clamp(radius / length.clamp(min=1e-300), max=1.0)[:, None]
+    # The hard case: an indefinite model rises to the edge, but the score has no part along its
+    # worst direction. Either way along it is as good.
+    rest = torch.sqrt((radius**2 - (step * step).sum(-1)).clamp(min=0.0))
+    step[:, 0] += torch.where(eigenvalue[:, 0] < -tiny, rest, 0.0)
     return (vector @ step[..., None])[..., 0]

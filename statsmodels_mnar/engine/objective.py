@@ -7,6 +7,7 @@ X'diag(h_aa)X and so on. A leading axis of B parameter vectors runs through ever
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +49,18 @@ class Objective:
         Bytes that the work arrays of one block may take.
     block_size : int, optional
         Rows of a block; by default chosen from the budget and the cache.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.engine import LoadingForm, Objective, Rows
+    >>> X = np.ones((3, 1))
+    >>> rows = Rows.build(X, X, y=np.array([1.0, 0.0, np.nan]), s=np.array([1.0, 1.0, 0.0]))
+    >>> at = Objective(rows, LoadingForm()).evaluate(np.zeros(3))
+    >>> round(at.value.item(), 6)  # two rows of PHI(0) L(0) and one of PHI(0)
+    -3.465736
+    >>> tuple(at.hessian.shape)
+    (1, 3, 3)
     """
 
     def __init__(
@@ -71,14 +84,21 @@ class Objective:
         self.p, self.k = rows.X.shape[0], rows.W.shape[0]
         self.n_coef = self.p + self.k
         self.n_params = self.n_coef + len(form.names)
-        self.total_weight = float(rows.weight.sum())
+        self.total_weight = rows.total_weight
         self.scale = np.concatenate([rows.scale, np.ones(len(form.names))])
         self._draws: dict[tuple[int, int], Nodes] = {}
 
     def with_form(self, form: Form) -> Objective:
         """The same rows under another form or integration."""
+        return self._changed(self.rows, form)
+
+    def with_rows(self, rows: Rows) -> Objective:
+        """Other rows under the same form."""
+        return self._changed(rows, self.form)
+
+    def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(
-            self.rows,
+            rows,
             form,
             penalty=self.penalty,
             memory_budget=self.memory_budget,
@@ -95,9 +115,14 @@ class Objective:
         weights : Tensor, optional
             (B, n) weights in place of the rows' own, in the order of the sorted rows.
         """
-        theta = self._theta(theta)
+        theta = self.as_theta(theta)
         B, P = theta.shape
-        weights = self.rows.weight[None] if weights is None else weights
+        if weights is None:
+            weights = self.rows.weight[None]
+        elif weights.ndim != 2 or weights.shape[0] not in (1, B) or weights.shape[1] != self.rows.n:
+            raise ValueError(
+                f"weights must have shape ({B}, {self.rows.n}), got {tuple(weights.shape)}"
+            )
         value = theta.new_zeros(B)
         score = theta.new_zeros(B, P) if order >= 1 else None
         hessian = theta.new_zeros(B, P, P) if order >= 2 else None
@@ -114,19 +139,19 @@ class Objective:
 
     def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted log-likelihood of every row, (B, n), in the user's order."""
-        theta = self._theta(theta)
+        theta = self.as_theta(theta)
         parts = [terms.value for _, terms in self._blocks(theta, 0)]
         return self.rows.unsort(torch.cat(parts, dim=-1))
 
     def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
-        theta = self._theta(theta)[:1]
+        theta = self.as_theta(theta)[:1]
         parts = [self._row_scores(block, terms) for block, terms in self._blocks(theta, 1)]
         return self.rows.unsort(torch.cat(parts).mT).mT
 
     def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
         """Weighted sum of the outer products of the row scores, (P, P)."""
-        theta = self._theta(theta)[:1]
+        theta = self.as_theta(theta)[:1]
         weights = self.rows.weight if weights is None else weights
         total = theta.new_zeros(self.n_params, self.n_params)
         for block, terms in self._blocks(theta, 1):
@@ -137,7 +162,8 @@ class Objective:
 
     # -- one block ---------------------------------------------------------------------------------
 
-    def _theta(self, theta: Tensor | np.ndarray) -> Tensor:
+    def as_theta(self, theta: Tensor | np.ndarray) -> Tensor:
+        """One parameter vector or several, checked, as (B, P) on the rows' device."""
         theta = torch.as_tensor(theta, dtype=torch.float64, device=self.rows.device)
         theta = theta[None] if theta.ndim == 1 else theta
         if theta.ndim != 2 or theta.shape[1] != self.n_params:
@@ -147,9 +173,11 @@ class Objective:
             )
         return theta
 
-    def _blocks(self, theta: Tensor, order: int):  # type: ignore[no-untyped-def]
+    def _blocks(self, theta: Tensor, order: int) -> Iterator[tuple[Block, RowTerms]]:
         """The blocks and their row terms."""
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
+        if not np.isfinite(_host(dependence)).all():
+            raise ValueError(f"theta has values of {list(self.form.names)} that are not finite")
         simulation = self.form.simulation
         if simulation is None:
             nodes = self.form.nodes(_host(dependence), self.rows.device)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from torch import Tensor
 
 from .forms import FreeForm, outcome_scale
 from .newton import newton_batch
 from .objective import Objective
 from .quasi_newton import quasi_newton
 from .sgd import sgd
-from .solution import Solution, Status
+from .solution import Solution
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
@@ -36,6 +37,18 @@ def maximize(
         (P,) False where a parameter stays at its start value.
     **options
         Of :func:`newton_batch`, :func:`quasi_newton` or :func:`sgd`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.engine import FreeForm, Objective, Rows
+    >>> X = np.ones((4, 1))
+    >>> y, s = np.array([1.0, 1.0, 0.0, np.nan]), np.array([1.0, 1.0, 1.0, 0.0])
+    >>> start = np.array([0.0, 0.0, 0.0, 0.0])  # sigma = 1 and rho = 0, both fixed
+    >>> free = np.array([True, True, False, False])
+    >>> found = maximize(Objective(Rows.build(X, X, y, s), FreeForm()), start, free=free)
+    >>> found.status.name, found.params.round(3).tolist()
+    ('CONVERGED', [0.815, 0.674, 0.0, 0.0])
     """
     if method == "sgd":
         if free is not None and not np.all(free):
@@ -45,28 +58,54 @@ def maximize(
         raise ValueError(f"method={method!r} is unknown; use one of {get_args(Method)}")
     if start is None:
         raise ValueError(f"start is needed for method={method!r}")
+    _refuse_redraw(objective, method)
     if method == "newton":
         return maximize_batch(objective, np.asarray(start)[None], free=free, **options)[0]
     return quasi_newton(objective, start, method=method, free=free, **options)
 
 
-def maximize_batch(objective: Objective, starts: np.ndarray, **options: Any) -> list[Solution]:
-    """Newton from every row of ``starts``, in the coordinates in which the search is easiest."""
-    form = objective.form
-    if not isinstance(form, FreeForm) or objective.penalty:
-        return newton_batch(objective, starts, **options)
+def maximize_batch(
+    objective: Objective,
+    starts: np.ndarray,
+    *,
+    free: np.ndarray | None = None,
+    weights: Tensor | None = None,
+    **options: Any,
+) -> list[Solution]:
+    """Newton from every row of ``starts``, in the coordinates in which the search is easiest.
+
+    See :func:`newton_batch` for the parameters. With sigma free the outcome coefficients are
+    searched in units of the total error's standard deviation, unless one of them is fixed or
+    penalised in its own units.
+    """
+    _refuse_redraw(objective, "newton")
+    form, p = objective.form, objective.p
+    own_units = bool(objective.penalty) or not (free is None or np.all(np.asarray(free)[..., :p]))
+    if not isinstance(form, FreeForm) or own_units:
+        return newton_batch(objective, starts, free=free, weights=weights, **options)
     searched = objective.with_form(replace(form, standardized=True))
-    p = objective.p
-    starts = np.array(starts, dtype=float)
-    starts[:, :p] /= np.array([[outcome_scale(np.exp(row[-2]))] for row in starts])
-    solutions = []
-    for found in newton_batch(searched, starts, **options):
-        params = found.params.copy()
-        params[:p] *= outcome_scale(np.exp(params[-2]))
-        hessian = found.hessian
-        if found.status is not Status.NONFINITE:
-            at = objective.evaluate(params, 2)
-            assert at.hessian is not None
-            hessian = at.hessian[0].cpu().numpy()
-        solutions.append(replace(found, params=params, hessian=hessian))
-    return solutions
+    starts = objective.as_theta(starts).cpu().numpy().copy()
+    starts[:, :p] /= _outcome_scales(starts)
+    found = newton_batch(searched, starts, free=free, weights=weights, **options)
+    params = np.stack([solution.params for solution in found])
+    params[:, :p] *= _outcome_scales(params)
+    at = objective.evaluate(params, 2, weights)
+    assert at.hessian is not None
+    return [
+        replace(solution, params=own, hessian=hessian)
+        for solution, own, hessian in zip(found, params, at.hessian.cpu().numpy(), strict=True)
+    ]
+
+
+def _outcome_scales(theta: np.ndarray) -> np.ndarray:
+    """(B, 1) for parameters of the free form, (B, P)."""
+    return np.array([[outcome_scale(sigma)] for sigma in np.exp(theta[:, -2])])
+
+
+def _refuse_redraw(objective: Objective, method: str) -> None:
+    simulation = objective.form.simulation
+    if simulation is not None and simulation.redraw:
+        raise ValueError(
+            f"redraw=True changes the likelihood at each step, which method={method!r} cannot "
+            "follow; use method='sgd' or redraw=False"
+        )

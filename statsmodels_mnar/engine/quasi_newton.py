@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from scipy import optimize
 
+from .newton import bounds, free_mask, judge, scaled_model
 from .objective import Objective
 from .solution import Callback, Solution, Status, Step, boundary_status
 
@@ -30,10 +32,9 @@ def quasi_newton(
     start = np.array(start, dtype=float)
     if start.shape != (objective.n_params,) or not np.isfinite(start).all():
         raise ValueError(f"start must be {objective.n_params} finite numbers")
-    moving = np.ones(start.size, dtype=bool) if free is None else np.asarray(free, dtype=bool)
-    infinite = np.full(objective.n_coef, np.inf)
-    lower = np.concatenate([-infinite, objective.form.lower])
-    upper = np.concatenate([infinite, objective.form.upper])
+    mask = free_mask(free, objective.as_theta(start))
+    moving = mask[0].cpu().numpy()
+    lower, upper = (bound.cpu().numpy() for bound in bounds(objective))
     scale, total = objective.scale, objective.total_weight
     trace: list[Step] = []
 
@@ -43,45 +44,56 @@ def quasi_newton(
         return theta
 
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        at = objective.evaluate(params(x), 1)
+        theta = params(x)
+        at = objective.evaluate(theta, 1)
         assert at.score is not None
-        score = at.score[0].cpu().numpy() / scale
-        return -float(at.value[0]) / total, -score[moving] / total
+        slope = (-at.score[0].cpu().numpy() / scale)[moving] / total
+        beyond = x / scale[moving] != theta[moving]  # a clipped coordinate has no effect
+        slope[beyond & ((theta <= lower) | (theta >= upper))[moving]] = 0.0
+        return -float(at.value[0]) / total, slope
+
+    latest: dict[bytes, tuple[float, np.ndarray]] = {}
+
+    def remembered(x: np.ndarray) -> tuple[float, np.ndarray]:
+        """The callback comes after the loss at the same point."""
+        if x.tobytes() not in latest:
+            latest.clear()
+            latest[x.tobytes()] = loss(x)
+        return latest[x.tobytes()]
 
     def record(x: np.ndarray) -> None:
-        value, slope = loss(x)
+        value, slope = remembered(x)
         step = Step(len(trace) + 1, -value * total, float(np.abs(slope).max(initial=0.0)))
         trace.append(step)
         if callback is not None:
             callback(step)
 
-    bounds = None
+    options: dict[str, float] = {"maxiter": maxiter, "gtol": gtol}
+    limits = None
     if method == "lbfgs":
-        bounds = list(zip(lower[moving] * scale[moving], upper[moving] * scale[moving], strict=True))
-    options = {"maxiter": maxiter, "gtol": gtol}
-    if method == "lbfgs":
+        limits = optimize.Bounds((lower * scale)[moving], (upper * scale)[moving])
         options |= {"ftol": 1e-16, "maxcor": 20}
     result = optimize.minimize(
-        loss, (start * scale)[moving], jac=True, method=scipy_name, bounds=bounds,
+        remembered, (start * scale)[moving], jac=True, method=scipy_name, bounds=limits,
         callback=record, options=options,
     )  # fmt: skip
     theta = params(result.x)
     at = objective.evaluate(theta, 2)
-    assert at.score is not None and at.hessian is not None
-    score = at.score[0].cpu().numpy() / scale
-    side = np.where(moving & (theta <= lower) & (score < 0), -1, 0)
-    side += np.where(moving & (theta >= upper) & (score > 0), 1, 0)
-    inner = moving & (side == 0)
-    norm = float(np.abs(score[inner]).max(initial=0.0)) / total
-    status = boundary_status(objective.form.names, side[objective.n_coef :])
-    if norm > 10 * gtol:
-        status = Status.MAXITER if result.nit >= maxiter else Status.STALLED
-    elif status is None:
-        status = Status.CONVERGED
+    assert at.hessian is not None
+    score, information, side = scaled_model(objective, objective.as_theta(theta), mask, at)
+    norm, maximum, flat = judge(score, information, at.value, total, gtol, slack=10.0)
+    status = Status.MAXITER if result.nit >= maxiter else Status.STALLED
+    if not torch.isfinite(at.value[0]):
+        status = Status.NONFINITE
+    elif maximum[0]:
+        held = side[0, objective.n_coef :].cpu().numpy()
+        status = boundary_status(objective.form.names, held) or Status.CONVERGED
+    elif flat[0]:
+        status = Status.SINGULAR
     return Solution(
         params=theta,
         value=float(at.value[0]),
-        score_norm=norm,
+        score_norm=float(norm[0]),
         hessian=at.hessian[0].cpu().numpy(),
         n_iter=int(result.nit),
         trace=tuple(trace),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Literal
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Kind = Literal["closed", "hard", "soft"]
+_BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Rows:
     order: Tensor  # (n,) original position of each sorted row
     segments: tuple[tuple[Kind, int, int], ...]
     scale: np.ndarray  # (p + k,) root mean square of the columns
+    total_weight: float
 
     @property
     def n(self) -> int:
@@ -125,17 +127,18 @@ class Rows:
         """
         X, W = _matrix("X", X), _matrix("W", W)
         n = X.shape[0]
+        if W.shape[0] != n:
+            raise ValueError(f"W has {W.shape[0]} rows, but X has {n}")
         s = _vector("s", s, n)
         if np.any((s < 0) | (s > 1)):
             raise ValueError("s has values outside [0, 1]; selection values are probabilities")
-        y = np.where(s > 0, np.asarray(y, dtype=float).reshape(-1), 0.5) if np.size(y) == n else y
-        y = _vector("y", y, n)
+        y = _finite("y", np.where(s > 0, _shaped("y", y, n), 0.5))
         if np.any((y < 0) | (y > 1)):
             raise ValueError("y has values outside [0, 1] on rows with s > 0; code it as 0 and 1")
         weights = np.ones(n) if weights is None else _vector("weights", weights, n)
         if np.any(weights < 0) or not np.any(weights > 0):
             raise ValueError("weights must not be negative and not all zero")
-        zero = np.zeros(n)
+        zero = np.broadcast_to(0.0, n)
         offset = zero if offset is None else _vector("offset", offset, n)
         offset_select = (
             zero if offset_select is None else _vector("offset_select", offset_select, n)
@@ -178,6 +181,26 @@ class Rows:
             order=torch.as_tensor(order, device=device),
             segments=segments,
             scale=np.where(columns > 0, columns, 1.0),
+            total_weight=float(weights.sum()),
+        )
+
+    def take(self, positions: np.ndarray) -> Rows:
+        """Some of the sorted rows, which keep their keys and the columns' scale."""
+        positions = np.sort(positions)
+        index = torch.as_tensor(positions, device=self.device)
+        segments: list[tuple[Kind, int, int]] = []
+        for kind, first, last in self.segments:
+            low, high = np.searchsorted(positions, [first, last]).tolist()
+            if high > low:
+                segments.append((kind, low, high))
+        weight = self.weight[index]
+        return replace(
+            self,
+            **{name: getattr(self, name)[..., index] for name in _BY_ROW},
+            weight=weight,
+            order=self.order[index].argsort().argsort(),
+            segments=tuple(segments),
+            total_weight=float(weight.sum()),
         )
 
     def blocks(self, size: int) -> Iterator[Block]:
@@ -185,17 +208,8 @@ class Rows:
         for kind, first, last in self.segments:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
-                yield Block(
-                    kind,
-                    *(
-                        getattr(self, name)[..., cut]
-                        for name in (
-                            "X", "W", "offset", "offset_select", "sign", "floor", "gain",
-                            "tilt", "key",
-                        )
-                    ),
-                    start=start,
-                )  # fmt: skip
+                parts = {name: getattr(self, name)[..., cut] for name in _BY_ROW}
+                yield Block(kind=kind, start=start, **parts)
 
     def unsort(self, values: Tensor) -> Tensor:
         """Put values of the sorted rows, along the last axis, back into the user's order."""
@@ -207,17 +221,28 @@ def _mean_square(design: np.ndarray) -> np.ndarray:
 
 
 def _matrix(name: str, value: np.ndarray) -> np.ndarray:
-    value = np.asarray(value, dtype=float)
+    value = _numbers(name, value)
     if value.ndim != 2 or 0 in value.shape:
         raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
     return _finite(name, value)
 
 
 def _vector(name: str, value: np.ndarray, n: int) -> np.ndarray:
-    value = np.asarray(value, dtype=float)
+    return _finite(name, _shaped(name, value, n))
+
+
+def _shaped(name: str, value: np.ndarray, n: int) -> np.ndarray:
+    value = _numbers(name, value)
     if value.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), got {value.shape}")
-    return _finite(name, value)
+    return value
+
+
+def _numbers(name: str, value: np.ndarray) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers ({error})") from error
 
 
 def _finite(name: str, value: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -38,14 +39,14 @@ def sgd(
     Parameters
     ----------
     objective : Objective
-        Of :class:`FreeForm`; its penalty is not used here, ``weight_decay`` takes its place.
+        Of :class:`FreeForm` and without a penalty: ``weight_decay`` takes its place.
     start : ndarray, optional
         In the engine's parameters (lnsigma, athrho last); by default the paper's.
     lr, weight_decay : float
         Step length, and the ridge on beta and gamma.
     tol : float
-        Stop when \\|loss - previous loss\\| < tol * \\|previous loss\\|; the paper takes 2.5e-4 (Adult)
-        and 5e-4 (German, Drug).
+        Stop when the loss changes by less than ``tol`` times its previous size; the paper takes
+        2.5e-4 (Adult) and 5e-4 (German, Drug).
     batch_size : int, optional
         Rows of a step; all of them by default, as in the paper. With mini-batches the loss compared
         is the mean over an epoch.
@@ -68,9 +69,11 @@ def sgd(
     if batch_size is not None and not 1 <= batch_size <= objective.rows.n:
         raise ValueError(f"batch_size={batch_size!r} must lie between 1 and {objective.rows.n}")
 
-    objective = replace_penalty(objective, 0.0)
-    theta = paper_start(objective.n_coef) if start is None else np.array(start, dtype=float)
-    natural = _to_natural(objective._theta(theta)[0])
+    if objective.penalty:
+        raise ValueError(f"penalty={objective.penalty} has no use in 'sgd'; pass weight_decay")
+
+    theta = paper_start(objective.n_coef) if start is None else np.asarray(start, dtype=float)
+    natural = _to_natural(objective.as_theta(theta)[0])
     generator = np.random.default_rng(rng)
     trace: list[Step] = []
     previous = np.inf
@@ -78,14 +81,14 @@ def sgd(
     step = 0
     for iteration in range(maxiter):
         losses = []
-        for weights in _batches(objective, batch_size, generator):
-            current = _redrawn(objective, step)
-            at = current.evaluate(_to_engine(natural)[None], 1, weights)
+        for batch in _batches(objective, batch_size, generator):
+            at = _redrawn(batch, step).evaluate(_to_engine(natural), 1)
             assert at.score is not None
-            total = weights.sum() if weights is not None else objective.total_weight
-            slope = -_natural_score(at.score[0], natural) / total
+            slope = -_natural_score(at.score[0], natural) / batch.total_weight
             slope[: objective.n_coef] += weight_decay * natural[: objective.n_coef]
-            losses.append(-float(at.value[0] / total))
+            losses.append(-float(at.value[0]) / batch.total_weight)
+            if not np.isfinite(losses[-1]):
+                break
             natural = natural - lr * slope
             natural[-2] = natural[-2].clamp(min=_SIGMA_MIN)
             natural[-1] = natural[-1].clamp(min=-_RHO_MAX, max=_RHO_MAX)
@@ -103,8 +106,9 @@ def sgd(
             break
         previous = loss
     params = _to_engine(natural)
-    final = _redrawn(objective, step).evaluate(params[None], 2)
-    assert final.score is not None and final.hessian is not None
+    final = _redrawn(objective, step).evaluate(params, 2)
+    assert final.score is not None
+    assert final.hessian is not None
     scaled = final.score[0].cpu().numpy() / objective.scale
     return Solution(
         params=params.cpu().numpy(),
@@ -117,17 +121,6 @@ def sgd(
     )
 
 
-def replace_penalty(objective: Objective, penalty: float) -> Objective:
-    """The same objective under another ridge penalty."""
-    return Objective(
-        objective.rows,
-        objective.form,
-        penalty=penalty,
-        memory_budget=objective.memory_budget,
-        block_size=objective.block_size,
-    )
-
-
 def _redrawn(objective: Objective, step: int) -> Objective:
     simulation = objective.form.simulation
     if simulation is None or not simulation.redraw:
@@ -136,18 +129,19 @@ def _redrawn(objective: Objective, step: int) -> Objective:
     return objective.with_form(replace(objective.form, integration=simulation.again(step)))
 
 
-def _batches(objective: Objective, size: int | None, rng: np.random.Generator):  # type: ignore[no-untyped-def]
-    """Row weights of each step of an epoch; None for all rows."""
+def _batches(
+    objective: Objective, size: int | None, rng: np.random.Generator
+) -> Iterator[Objective]:
+    """The objectives of an epoch's steps: of all rows, or of each mini-batch that has weight."""
     if size is None:
-        yield None
+        yield objective
         return
-    n, own = objective.rows.n, objective.rows.weight
+    n = objective.rows.n
     shuffled = rng.permutation(n)
     for first in range(0, n, size):
-        chosen = torch.as_tensor(shuffled[first : first + size], device=own.device)
-        weights = torch.zeros_like(own)
-        weights[chosen] = own[chosen]
-        yield weights[None]
+        batch = objective.with_rows(objective.rows.take(shuffled[first : first + size]))
+        if batch.total_weight > 0:
+            yield batch
 
 
 def _to_natural(theta: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class Status(Enum):
     )
     MAXITER = "not converged: the limit on iterations was reached"
     STALLED = "not converged: no step improves the likelihood"
-    NONFINITE = "not converged: the likelihood is not finite at the start values"
+    NONFINITE = "not converged: the likelihood is not finite (start values, or too long a step)"
 
     @property
     def boundary(self) -> bool:

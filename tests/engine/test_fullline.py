@@ -68,7 +68,8 @@ def test_likelihood_equals_adaptive_quadrature(index_grid, sigma, rho):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "sigma", "rho"), [(0.3, -1.2, 1.0, 0.6), (-4.0, -5.0, 3.0, 0.95), (2.0, 3.0, 8.0, -0.99)]
+    ("a", "b", "sigma", "rho"),
+    [(0.3, -1.2, 1.0, 0.6), (-4.0, -5.0, 3.0, 0.95), (2.0, 3.0, 8.0, -0.99)],
 )
 def test_likelihood_equals_mpmath_to_twelve_digits(a, b, sigma, rho):
     def integrand(e):
@@ -125,7 +126,11 @@ def test_derivatives_of_soft_pseudolabels_equal_autograd(index_grid, rho):
     terms = kernel(a, b, 1.5, rho, block, nodes, order=2)
     ordinary = terms.value[0] > math.log(nodes.floor)
     first, second = derivatives_by_autograd(
-        direct(nodes, block), a, b, torch.full_like(a, math.log(1.5)), torch.full_like(a, math.atanh(rho))
+        direct(nodes, block),
+        a,
+        b,
+        torch.full_like(a, math.log(1.5)),
+        torch.full_like(a, math.atanh(rho)),
     )
     assert_derivatives_close(terms.first[:, 0, ordinary], first[:, ordinary])
     assert_derivatives_close(terms.second[:, 0, ordinary], second[:, ordinary])

@@ -40,7 +40,9 @@ def by_quad(a, b, y, s, loading, name):
         return F * math.exp(-0.5 * u * u) / math.sqrt(2 * math.pi)
 
     low, high = (-b, max(-b, 0.0) + 12.0) if side > 0 else (min(-b, 0.0) - 12.0, -b)
-    inner = [e for e in (-a / loading if loading else 0.0, -4.0, -1.0, 0.0, 1.0, 4.0) if low < e < high]
+    inner = [
+        e for e in (-a / loading if loading else 0.0, -4.0, -1.0, 0.0, 1.0, 4.0) if low < e < high
+    ]
     inner += [low + 1.0 / 8, low + 1.0, high - 1.0, high - 1.0 / 8]
     edges = sorted({low, high, *inner})
     return math.fsum(
@@ -138,7 +140,10 @@ def test_probit_form_derivatives_equal_finite_differences():
     at = terms(a, b, t0, 2)
     h = 1e-5
     moved = [
-        [terms(a + i * h * (j == 0), b + i * h * (j == 1), t0 + i * h * (j == 2), 1) for i in (1, -1)]
+        [
+            terms(a + i * h * (j == 0), b + i * h * (j == 1), t0 + i * h * (j == 2), 1)
+            for i in (1, -1)
+        ]
         for j in range(3)
     ]
     for j, (up, down) in enumerate(moved):
@@ -148,7 +153,9 @@ def test_probit_form_derivatives_equal_finite_differences():
     pairs = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
     for row, (i, j) in zip(at.second, pairs, strict=True):
         up, down = moved[j]
-        torch.testing.assert_close(row, (up.first[i] - down.first[i]) / (2 * h), rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(
+            row, (up.first[i] - down.first[i]) / (2 * h), rtol=1e-6, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("s", [0.3, 1.0])

@@ -1,0 +1,1 @@
+"""Numbers from arrays: covariances, tests, dependence measures, predictions."""

@@ -1,0 +1,75 @@
+"""Is selection ignorable? Tests that the outcome's error does not move with selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ..engine.binary import Independent
+from ..engine.forms import LoadingForm, ProbitForm
+from ..engine.objective import Objective
+from .covariance import invert
+
+Floats = NDArray[np.float64]
+Method = Literal["lr", "wald", "score"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndependenceTest:
+    """H0: the two equations are independent, so a plain logit (probit) of the labelled rows is
+    consistent."""
+
+    method: str
+    statistic: float
+    pvalue: float
+    df: int = 1
+
+    def __str__(self) -> str:
+        name = {"lr": "LR", "wald": "Wald", "score": "Score"}[self.method]
+        return (
+            f"{name} test of independent equations: chi2({self.df}) = {self.statistic:.2f}, "
+            f"p = {self.pvalue:.4f}"
+        )
+
+
+def _test(method: Method, statistic: float) -> IndependenceTest:
+    return IndependenceTest(method, statistic, float(stats.chi2.sf(statistic, 1)))
+
+
+def likelihood_ratio(llf: float, llindep: float) -> IndependenceTest:
+    """Twice the gain over the two equations fitted apart.
+
+    The reference distribution has one degree of freedom: at independence sigma (free form) is not
+    identified, and the one direction in which the likelihood changes is the error correlation.
+    """
+    return _test("lr", max(2.0 * (llf - llindep), 0.0))
+
+
+def wald(estimate: float, variance: float) -> IndependenceTest:
+    """athrho or the loading over its standard error, squared."""
+    return _test("wald", estimate**2 / variance)
+
+
+def score(
+    objective: Objective, independent: Independent, *, probit: bool, robust: bool
+) -> IndependenceTest:
+    """From the two equations fitted apart alone.
+
+    The score of the loading (probit outcome: athrho) at zero. The free form, a fixed sigma and the
+    loading form have the same test. ``robust`` uses the sandwich of the scores.
+    """
+    null = objective.with_form(ProbitForm() if probit else LoadingForm())
+    theta = np.append(independent.params, 0.0)
+    at = null.evaluate(theta, 2)
+    assert at.score is not None and at.hessian is not None
+    inverse = invert(-at.hessian[0].cpu().numpy())
+    move = float(inverse[-1] @ at.score[0].cpu().numpy())
+    if robust:
+        weights = null.rows.weight
+        meat = null.opg(theta, weights * weights).cpu().numpy()
+        return _test("score", move**2 / float(inverse[-1] @ meat @ inverse[-1]))
+    return _test("score", move**2 / float(inverse[-1, -1]))

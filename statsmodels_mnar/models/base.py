@@ -1,0 +1,582 @@
+"""What the selection models share: data, likelihood, fitting."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from statsmodels.base.model import GenericLikelihoodModel
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
+
+from ..design import (
+    Design,
+    check_design,
+    check_separation,
+    design_from_arrays,
+    design_from_formula,
+    rebuild,
+)
+from ..engine.binary import Independent, fit_independent
+from ..engine.device import resolve_device
+from ..engine.integration import Integration, as_integration
+from ..engine.objective import Objective
+from ..engine.optimize import maximize
+from ..engine.rows import Rows
+from ..engine.solution import Callback, Solution, Status, Step
+from ..errors import WeakIdentificationWarning
+from ..inference.covariance import check_cov_type
+from ..inference.probabilities import (
+    NEEDS_OUTCOME,
+    NEEDS_SELECT,
+    check_which,
+    probability,
+)
+from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
+from .normalization import Normalization, Parametrized
+from .search import search_free, start_values
+
+Floats = NDArray[np.float64]
+
+_OPTIONS = {
+    "newton": {"gtol"},
+    "bfgs": {"gtol"},
+    "lbfgs": {"gtol"},
+    "sgd": {"lr", "weight_decay", "tol", "batch_size", "rng", "redraw"},
+}
+
+
+class SelectionModel(GenericLikelihoodModel):
+    """A binary outcome observed only for selected rows; see the subclasses."""
+
+    _probit_outcome: ClassVar[bool] = False
+    _keywords: ClassVar[tuple[str, ...]] = (
+        "endog_select", "exog_select", "normalization", "integration", "device",
+        "offset", "offset_select", "freq_weights", "prob_weights",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        normalization: Normalization = "free",
+        integration: str | Integration = "quadrature",
+        device: str | torch.device = "auto",
+        missing: Any = "none",
+        hasconst: bool | None = None,
+        offset: Any = None,
+        offset_select: Any = None,
+        freq_weights: Any = None,
+        prob_weights: Any = None,
+    ) -> None:
+        design = design_from_arrays(
+            endog, exog, endog_select, exog_select, missing=missing, offset=offset,
+            offset_select=offset_select, freq_weights=freq_weights, prob_weights=prob_weights,
+        )  # fmt: skip
+        labelled_frames = any(isinstance(v, pd.Series | pd.DataFrame) for v in (endog, exog))
+        self._set_up(
+            design,
+            normalization=normalization,
+            integration=integration,
+            device=device,
+            hasconst=hasconst,
+            pandas=labelled_frames,
+        )
+
+    @classmethod
+    def from_formula(  # type: ignore[override]
+        cls,
+        formula: str,
+        select_formula: str,
+        data: Any,
+        subset: Any = None,
+        *,
+        missing: Any = "drop",
+        offset: Any = None,
+        offset_select: Any = None,
+        freq_weights: Any = None,
+        prob_weights: Any = None,
+        env: Any = 0,
+        **model_options: Any,
+    ) -> Self:
+        """Build the model from an outcome and a selection formula.
+
+        Parameters
+        ----------
+        formula : str
+            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled.
+        select_formula : str
+            ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
+        data : DataFrame
+        subset : array_like, optional
+            Rows to use, as in ``data.loc[subset]``.
+        missing : {"drop", "raise", "none"}
+            What happens to rows with missing covariates, jointly in both equations.
+        offset, offset_select, freq_weights, prob_weights : str or array_like, optional
+            Column names or values.
+        env : int or mapping
+            How many frames up the formulas' functions are looked for, or a namespace.
+        **model_options
+            Keywords of the class itself: normalization, integration, device, hasconst.
+        """
+        unknown = set(model_options) - {"normalization", "integration", "device", "hasconst"}
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__}.from_formula got unexpected keyword(s) {sorted(unknown)}"
+            )
+        design = design_from_formula(
+            formula, select_formula, data, subset, missing, offset=offset,
+            offset_select=offset_select, freq_weights=freq_weights, prob_weights=prob_weights,
+            env=env + 1 if isinstance(env, int) and env >= 0 else env,
+        )  # fmt: skip
+        model = cls.__new__(cls)
+        model._set_up(design, pandas=True, **model_options)
+        model.formula, model.select_formula = formula, select_formula
+        model._frame = data
+        return model
+
+    def _set_up(
+        self,
+        design: Design,
+        *,
+        pandas: bool,
+        normalization: Normalization = "free",
+        integration: str | Integration = "quadrature",
+        device: str | torch.device = "auto",
+        hasconst: bool | None = None,
+    ) -> None:
+        self.normalization = normalization
+        self.integration = as_integration(integration)
+        self.device = device
+        self._device = resolve_device(device)
+        self._parametrized = self._parametrize(normalization, self.integration)
+        self.design = design
+        self._rows: Rows | None = None
+        self._pandas = pandas
+        self._frame: Any = None  # the user's data, for column names given to fit
+        endog: Any = design.y
+        exog: Any = design.X
+        if pandas:
+            endog = pd.Series(design.y, index=design.index, name=design.outcome_name)
+            exog = pd.DataFrame(design.X, index=design.index, columns=list(design.outcome_names))
+        # The second design, weights and missing rows are handled here, not by statsmodels.
+        super().__init__(endog, exog, missing="none", hasconst=hasconst)
+        self.endog_select, self.exog_select = design.s, design.W
+        self.offset, self.offset_select = design.offset, design.offset_select
+        weighted = {design.weight_kind: design.weights}
+        self.freq_weights = weighted.get("freq_weights")
+        self.prob_weights = weighted.get("prob_weights")
+        self._init_keys = list(self._keywords)
+        self._data_attr += ["endog_select", "exog_select", "offset", "offset_select"]
+        self._data_attr += ["freq_weights", "prob_weights"]
+        self.data.ynames = design.outcome_name
+        self.data.xnames = list(design.outcome_names)
+        extra = [f"select_{name}" for name in design.select_names]
+        self._set_extra_params_names([*extra, *self._parametrized.names])
+        self.k_outcome, self.k_select = design.X.shape[1], design.W.shape[1]
+        self.df_model = float(self.k_outcome - self.k_constant)
+        self.df_resid = float(self._n_weighted() - self.nparams)
+
+    def initialize(self) -> None:
+        """Degrees of freedom are set with the parameters; statsmodels would guess them."""
+
+    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+        raise NotImplementedError
+
+    def _sibling(self, normalization: Normalization) -> Self:
+        """The same data under another normalization; the rows on the device are shared."""
+        other = type(self).__new__(type(self))
+        other._set_up(
+            self.design,
+            pandas=self._pandas,
+            normalization=normalization,
+            integration=self.integration,
+            device=self.device,
+        )
+        other._rows = self._rows
+        other._frame = self._frame
+        for name in ("formula", "select_formula"):
+            if hasattr(self, name):
+                setattr(other, name, getattr(self, name))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_rows": None, "_frame": None}
+
+    # -- likelihood --------------------------------------------------------------------------------
+
+    @property
+    def param_names(self) -> list[str]:
+        """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
+        return list(self.exog_names)
+
+    def _n_weighted(self) -> float:
+        """Number of observations that the rows stand for."""
+        weights = self.design.weights
+        counts = weights is not None and self.design.weight_kind == "freq_weights"
+        return float(weights.sum()) if counts and weights is not None else float(self.design.nobs)
+
+    @property
+    def rows(self) -> Rows:
+        """The data on the device."""
+        if self._rows is None:
+            d = self.design
+            self._rows = Rows.build(
+                d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
+                offset_select=d.offset_select, key=d.kept, device=self._device,
+            )  # fmt: skip
+        return self._rows
+
+    def _objective(self, penalty: float = 0.0) -> Objective:
+        return Objective(self.rows, self._parametrized.form, penalty=penalty)
+
+    def _expand(self, params: Any) -> Floats:
+        """Estimated parameters -> the engine's, fixed ones put in their places."""
+        params = np.asarray(params, dtype=float)
+        n_coef = self.k_outcome + self.k_select
+        if params.shape != (self.nparams,):
+            raise ValueError(
+                f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
+                f"{params.shape}"
+            )
+        return np.concatenate([params[:n_coef], self._parametrized.values(params[n_coef:])])
+
+    @property
+    def _estimated(self) -> NDArray[np.bool_]:
+        """(P,) which of the engine's parameters are estimated."""
+        coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
+        return np.concatenate([coef, self._parametrized.free])
+
+    def loglike(self, params: Any) -> float:
+        """Log-likelihood at ``params``, weighted."""
+        return float(self._objective().evaluate(self._expand(params), 0).value[0])
+
+    def loglikeobs(self, params: Any) -> Floats:
+        """Log-likelihood of every row, times its weight."""
+        values = self._objective().row_values(self._expand(params))[0].cpu().numpy()
+        return values if self.design.weights is None else values * self.design.weights
+
+    def score(self, params: Any) -> Floats:
+        """Gradient of the log-likelihood."""
+        score = self._objective().evaluate(self._expand(params), 1).score
+        assert score is not None
+        return score[0].cpu().numpy()[self._estimated]
+
+    def score_obs(self, params: Any, **kwds: Any) -> Floats:
+        """Score of every row, (n, P), times its weight."""
+        scores = self._row_scores(params)
+        weights = self.design.weights
+        return scores if weights is None else weights[:, None] * scores
+
+    def _row_scores(self, params: Any) -> Floats:
+        scores = self._objective().row_scores(self._expand(params)).cpu().numpy()
+        return scores[:, self._estimated]
+
+    def hessian(self, params: Any) -> Floats:
+        """Second derivatives of the log-likelihood."""
+        hessian = self._objective().evaluate(self._expand(params), 2).hessian
+        assert hessian is not None
+        return hessian[0].cpu().numpy()[np.ix_(self._estimated, self._estimated)]
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        start_params: Any = None,
+        method: str = "newton",
+        maxiter: int | None = None,
+        cov_type: str | None = None,
+        cov_kwds: dict[str, Any] | None = None,
+        disp: bool = False,
+        penalty: float = 0.0,
+        callback: Callback | None = None,
+        **options: Any,
+    ) -> SelectionResultsWrapper:
+        """Estimate the model by maximum likelihood.
+
+        Parameters
+        ----------
+        start_params : array_like, optional
+            In the order of ``param_names``; by default the two equations fitted apart and the best
+            of a few dependence parameters.
+        method : {"newton", "bfgs", "lbfgs", "sgd"}
+            "newton" has the exact Hessian and a trust region. "sgd" is the paper's early-stopped
+            gradient descent, whose result is not a maximum.
+        maxiter : int, optional
+            Limit on iterations; by default 100 (newton), 1,000 (bfgs, lbfgs), 10,000 (sgd).
+        cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
+            By default "nonrobust", with ``prob_weights`` "HC0".
+        cov_kwds : dict, optional
+            For "cluster": ``groups`` (an array or Series over the rows; two for two ways) and
+            ``use_correction``.
+        disp : bool
+            Show progress.
+        penalty : float
+            alpha: n * alpha/2 * |(beta, gamma)|^2 is subtracted from the log-likelihood.
+        callback : callable, optional
+            Called after each iteration with (iteration, value, score_norm).
+        **options
+            gtol (newton, bfgs, lbfgs); lr, weight_decay, tol, batch_size, rng, redraw (sgd).
+
+        Returns
+        -------
+        SelectionResults
+        """
+        cov_type = cov_type or ("HC0" if self.design.weight_kind == "prob_weights" else "nonrobust")
+        check_cov_type(cov_type)
+        if cov_type in ("nonrobust", "OPG") and self.design.weight_kind == "prob_weights":
+            raise ValueError(
+                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or 'cluster'"
+            )
+        _check_options(method, options)
+        penalised = penalty > 0 or method == "sgd"
+        check_design(self.design)
+        independent = fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
+        if not penalised and not independent.converged:
+            self._check_separation()
+        if start_params is not None:
+            start_params = np.asarray(start_params, dtype=float)
+            if not np.isfinite(start_params).all():
+                raise ValueError("start_params has values that are not finite")
+            self._expand(start_params)
+        if maxiter is not None:
+            options["maxiter"] = maxiter
+        with _progress(disp, method, options.get("maxiter")) as show:
+            options["callback"] = _both(callback, show)
+            fit = self._fit(independent, start_params, method, penalty, options)
+        results = SelectionResults(fit, cov_type, cov_kwds or {})
+        _warn(results)
+        return SelectionResultsWrapper(results)
+
+    def _fit(
+        self,
+        independent: Independent,
+        start_params: Floats | None,
+        method: str,
+        penalty: float,
+        options: dict[str, Any],
+    ) -> Fit:
+        objective = self._objective(penalty)
+        spec = self._parametrized
+        searched = spec.kind == "free" and spec.free.all()
+        if searched and method == "newton" and not penalty:
+            found = search_free(
+                objective,
+                independent,
+                lambda name: self._sibling(name)._fit(independent, None, method, 0.0, options).solution,
+                start_params,
+                **options,
+            )
+            on_face = found.normalization != "free"
+            model = self._sibling(found.normalization) if on_face else self
+            return Fit(model, found.solution, independent, method, None, penalty, found.faces)
+        start = None if start_params is None else self._expand(start_params)
+        if start is None and method != "sgd":
+            start = start_values(
+                objective, independent.params, spec.values(np.zeros(spec.free.sum())), spec.free
+            )
+        if method == "sgd":
+            objective = self._sgd_objective(options)
+            solution = maximize(objective, start, method="sgd", **options)
+        else:
+            solution = maximize(objective, start, method=method, free=self._estimated, **options)
+        used = None if start is None else start[self._estimated]
+        fit = Fit(self, solution, independent, method, used, penalty, {"independent": independent.value})
+        return self._on_face_of_fixed(fit, options) if method == "newton" else fit
+
+    def _sgd_objective(self, options: dict[str, Any]) -> Objective:
+        raise ValueError(
+            f"method='sgd' is the paper's optimiser for sigma and rho free; {type(self).__name__} "
+            "does not have them"
+        )
+
+    def _on_face_of_fixed(self, fit: Fit, options: dict[str, Any]) -> Fit:
+        """A fit with sigma fixed whose rho runs to +-1 ends on that face."""
+        spec = self._parametrized
+        if fit.solution.status not in (Status.RHO_PLUS, Status.RHO_MINUS) or spec.kind != "free":
+            return fit
+        sigma = float(np.exp(spec.fixed[0])) if spec.fixed[0] is not None else None
+        if sigma is None:
+            return fit
+        rho = 1.0 if fit.solution.status is Status.RHO_PLUS else -1.0
+        face = self._sibling({"sigma": sigma, "rho": rho})
+        solution = face._fit(fit.independent, None, "newton", fit.penalty, options).solution
+        solution = replace(solution, status=fit.solution.status)
+        return replace(fit, model=face, solution=solution, start_params=None)
+
+    def _check_separation(self) -> None:
+        """Raise with the column and the remedies where an equation separates perfectly."""
+        d = self.design
+        seen = d.labelled
+        check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
+        check_separation(d.s, d.W, d.select_names, "selection")
+
+    def _fit_zeros(
+        self,
+        keep_index: Any = None,
+        start_params: Any = None,
+        return_auxiliary: bool = False,
+        k_params: int | None = None,
+        **fit_kwds: Any,
+    ) -> SelectionResultsWrapper:
+        """Fit with some outcome coefficients held at zero (statsmodels' protected interface)."""
+        keep = np.arange(self.k_outcome)[keep_index]
+        kept = np.concatenate([keep, np.arange(self.k_outcome, self.nparams)])
+        design = replace(
+            self.design,
+            X=self.design.X[:, keep],
+            outcome_names=tuple(self.design.outcome_names[i] for i in keep),
+            outcome_spec=None,
+        )
+        small = type(self).__new__(type(self))
+        small._set_up(
+            design,
+            pandas=self._pandas,
+            normalization=self.normalization,
+            integration=self.integration,
+            device=self.device,
+        )
+        if start_params is not None:
+            fit_kwds["start_params"] = np.asarray(start_params)[kept]
+        part = small.fit(**fit_kwds)
+        return SelectionResultsWrapper(part._results.embed(self, kept))
+
+    # -- prediction --------------------------------------------------------------------------------
+
+    def predict(  # type: ignore[override]
+        self,
+        params: Any,
+        exog: Any = None,
+        exog_select: Any = None,
+        *,
+        which: str = "mean",
+        offset: Any = None,
+        offset_select: Any = None,
+    ) -> Floats:
+        """Probabilities and indices at given designs.
+
+        Parameters
+        ----------
+        params : array_like
+        exog, exog_select : array_like, optional
+            (m, p) and (m, k) designs; by default those of the model. Only those that ``which``
+            needs are read.
+        which : str
+            "mean": P(y = 1) in the population; "linear", "linear-select": the indices;
+            "prob-select": P(s = 1); "mean-selected", "mean-unselected": P(y = 1 | s);
+            "p11", "p10", "p01", "p00": P(y, s).
+        offset, offset_select : array_like, optional
+            By default the model's own where its own design is used, else zero.
+        """
+        check_which(which)
+        full = self._expand(params)
+        beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
+        a = b = None
+        if which in NEEDS_OUTCOME:
+            a = _index(exog, self.exog, beta, offset, self.offset, "exog")
+        if which in NEEDS_SELECT:
+            b = _index(
+                exog_select, self.exog_select, gamma, offset_select, self.offset_select,
+                "exog_select",
+            )  # fmt: skip
+        if a is not None and b is not None and len(a) != len(b):
+            raise ValueError(
+                f"exog has {len(a)} rows and exog_select {len(b)}; which={which!r} needs both for "
+                "the same rows"
+            )
+        return probability(self._parametrized.form, which, a, b, dependence)
+
+    def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
+        """Designs of new data through the stored formulas: only those that ``which`` needs."""
+        check_which(which)
+        outcome, select = self.design.outcome_spec, self.design.select_spec
+        if outcome is None or select is None:
+            raise ValueError("data needs a model built from formulas; pass exog and exog_select")
+        return (
+            rebuild(outcome, data) if which in NEEDS_OUTCOME else None,
+            rebuild(select, data) if which in NEEDS_SELECT else None,
+        )
+
+
+def _index(exog: Any, own: Any, coef: Floats, offset: Any, own_offset: Any, name: str) -> Floats:
+    """x'beta + offset, NaN where a covariate is missing."""
+    if exog is None:
+        if own is None:
+            raise ValueError(f"{name} is needed: the data have been removed from this model")
+        exog, offset = own, own_offset if offset is None else offset
+    matrix = np.asarray(exog, dtype=float)
+    if matrix.ndim == 1:
+        matrix = matrix[None] if matrix.size == coef.size else matrix[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != coef.size:
+        raise ValueError(f"{name} must have {coef.size} columns, got shape {matrix.shape}")
+    index = matrix @ coef
+    return index if offset is None else index + np.asarray(offset, dtype=float)
+
+
+def _check_options(method: str, options: dict[str, Any]) -> None:
+    if method not in _OPTIONS:
+        raise ValueError(f"method={method!r} is unknown; use one of {list(_OPTIONS)}")
+    unknown = set(options) - _OPTIONS[method]
+    if unknown:
+        raise TypeError(
+            f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
+            f"{sorted(_OPTIONS[method])}"
+        )
+
+
+def _both(first: Callback | None, second: Callback | None) -> Callback | None:
+    if first is None or second is None:
+        return first or second
+
+    def call(step: Step) -> None:
+        first(step)
+        second(step)
+
+    return call
+
+
+class _progress:
+    """A tqdm bar over iterations where ``disp`` asks for it."""
+
+    def __init__(self, disp: bool, method: str, total: int | None) -> None:
+        self.disp, self.method, self.total = bool(disp), method, total
+
+    def __enter__(self) -> Callback | None:
+        if not self.disp:
+            return None
+        from tqdm.auto import tqdm
+
+        self.bar = tqdm(total=self.total, desc=self.method, unit="it")
+
+        def show(step: Step) -> None:
+            self.bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
+            self.bar.update()
+
+        return show
+
+    def __exit__(self, *error: object) -> None:
+        if self.disp:
+            self.bar.close()
+
+
+def _warn(results: SelectionResults) -> None:
+    """Say what a user must know before reading a number."""
+    solution: Solution = results.solution
+    if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
+        warnings.warn(
+            f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
+            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
+            "penalty, or a simpler normalization such as 'loading'.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    weak = results.weakness
+    if weak is not None:
+        warnings.warn(weak, WeakIdentificationWarning, stacklevel=3)

@@ -1,0 +1,77 @@
+"""Probit with sample selection."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from ..engine.forms import ProbitForm
+from ..engine.integration import Integration, Quadrature
+from .base import SelectionModel
+from .normalization import Normalization, Parametrized, parametrize
+
+
+class ProbitSelection(SelectionModel):
+    """Probit outcome with probit selection and bivariate normal errors (Stata's heckprobit).
+
+    Parameters
+    ----------
+    endog, exog, endog_select, exog_select, device, missing, hasconst
+        As in :class:`GreeneSelectionLogit`.
+    normalization : dict, optional
+        {"rho": 0.5} fixes the error correlation; by default it is estimated.
+    offset, offset_select, freq_weights, prob_weights : array_like, optional
+
+    Notes
+    -----
+    Van de Ven, W. and B. van Praag (1981), The demand for deductibles in private health insurance:
+    a probit model with sample selection, Journal of Econometrics 17, 229-252.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from statsmodels_mnar import ProbitSelection
+    >>> rng = np.random.default_rng(0)
+    >>> data = pd.DataFrame(rng.standard_normal((2000, 2)), columns=["x", "z"])
+    >>> u = rng.standard_normal(2000)
+    >>> v = 0.6 * u + 0.8 * rng.standard_normal(2000)
+    >>> data["y"] = (data.x + v > 0).astype(float).where(0.5 * data.x + data.z + u > 0)
+    >>> results = ProbitSelection.from_formula("y ~ x", "~ x + z", data).fit()
+    >>> round(results.rho, 1)
+    0.6
+    """
+
+    _probit_outcome: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        normalization: Normalization = "probit",
+        integration: str | Integration = "quadrature",
+        device: str | torch.device = "auto",
+        **keywords: Any,
+    ) -> None:
+        super().__init__(
+            endog, exog, endog_select, exog_select, normalization=normalization,
+            integration=integration, device=device, **keywords,
+        )  # fmt: skip
+
+    def _set_up(self, design: Any, **options: Any) -> None:
+        super()._set_up(design, **({"normalization": "probit"} | options))
+
+    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+        if not isinstance(integration, Quadrature):
+            raise ValueError("integration: ProbitSelection is integrated by quadrature")
+        if normalization == "probit":
+            return parametrize("probit", integration)
+        if isinstance(normalization, dict) and set(normalization) == {"rho"}:
+            athrho = parametrize(normalization, integration).fixed[1]
+            return Parametrized(ProbitForm(integration.tol), "probit", (athrho,))
+        raise ValueError(
+            f"normalization={normalization!r}: ProbitSelection takes 'probit' or {{'rho': value}}"
+        )

@@ -1,0 +1,130 @@
+"""Start values, and the maximum of the free model with its faces.
+
+The free model is closed by three faces: |rho| = 1 (the loading form), sigma -> infinity (a probit
+outcome) and sigma -> 0 (no dependence). Newton searches the interior up to moderate bounds, where
+it is cheap; where it leaves through one of them, the fit on that face is compared with the best
+interior point and, if the face is no better after all, the search goes on closer to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.binary import Independent
+from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..engine.objective import Objective
+from ..engine.optimize import maximize, maximize_batch
+from ..engine.solution import Solution, Status
+
+Floats = NDArray[np.float64]
+
+_FACE_OF = {
+    Status.RHO_PLUS: "loading",
+    Status.RHO_MINUS: "loading",
+    Status.SIGMA_INFINITE: "probit",
+    Status.SIGMA_ZERO: "independent",
+}
+
+
+def start_values(objective: Objective, start: Floats, fixed: Floats, free: Floats) -> Floats:
+    """Independent coefficients with the best of a few dependence parameters, tried as one batch.
+
+    Parameters
+    ----------
+    start : ndarray
+        (p + k,) coefficients of the two equations fitted apart.
+    fixed, free : ndarray
+        (d,) values of fixed dependence parameters, and which are not fixed.
+    """
+    candidates = _candidates(objective, start, fixed, free)
+    if len(candidates) == 1:
+        return candidates[0]
+    values = objective.evaluate(candidates, 0).value.cpu().numpy()
+    return candidates[int(np.nanargmax(values))]
+
+
+def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Floats) -> Floats:
+    form = objective.form
+    if not free.any():
+        return np.concatenate([start, fixed])[None]
+    if isinstance(form, LoadingForm):
+        grid = np.array([[-1.5], [-0.4], [0.4], [1.5]])
+    elif isinstance(form, ProbitForm):
+        grid = np.array([[-0.9], [-0.3], [0.3], [0.9]])
+    else:
+        grid = np.array([[0.0, -1.0], [0.0, -0.3], [0.0, 0.3], [0.0, 1.0]])
+    grid = np.unique(np.where(free, grid, fixed), axis=0)
+    rows = np.column_stack([np.tile(start, (len(grid), 1)), grid])
+    if isinstance(form, FreeForm):
+        rows[:, : objective.p] *= np.array([[outcome_scale(math.exp(g[0]))] for g in grid])
+    return rows
+
+
+@dataclass(frozen=True)
+class _Inner(FreeForm):
+    """The free form within bounds at which its nodes are few."""
+
+    lower: ClassVar[tuple[float, ...]] = (math.log(0.05), -math.atanh(0.99))
+    upper: ClassVar[tuple[float, ...]] = (math.log(10.0), math.atanh(0.99))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The maximum of the closed model."""
+
+    solution: Solution
+    normalization: str  # of the face it lies on, or "free"
+    faces: dict[str, float]  # log-likelihoods compared
+
+
+def search_free(
+    objective: Objective,
+    start: Independent,
+    fit_face: Callable[[str], Solution],
+    params: Floats | None = None,
+    **options: Any,
+) -> Found:
+    """Maximise the free model over its interior and its faces.
+
+    Parameters
+    ----------
+    fit_face : callable
+        Fits the model under the normalization it is given.
+    params : ndarray, optional
+        The user's start values; otherwise Newton starts with each sign of rho.
+    """
+    form = objective.form
+    assert isinstance(form, FreeForm)
+    inner = objective.with_form(_Inner(form.integration))
+    if params is not None:
+        starts = np.asarray(params, dtype=float)[None]
+    else:
+        starts = _candidates(inner, start.params, np.zeros(2), np.ones(2, dtype=bool))
+        values = inner.evaluate(starts, 0).value.cpu().numpy()
+        starts = np.stack([starts[i + int(np.argmax(values[i : i + 2]))] for i in (0, 2)])
+    best = max(maximize_batch(inner, starts, **options), key=_comparable)
+    faces = {"independent": start.value}
+    if best.status.boundary:
+        name = _FACE_OF[best.status]
+        face = fit_face(name)
+        faces[name] = face.value
+        if face.value >= best.value:
+            return Found(replace(face, status=best.status), name, faces)
+        best = maximize(objective, best.params, **options)
+        if best.status.boundary:
+            name = _FACE_OF[best.status]
+            face = fit_face(name)
+            faces[name] = face.value
+            return Found(replace(face, status=best.status), name, faces)
+    faces["free"] = best.value
+    return Found(best, "free", faces)
+
+
+def _comparable(solution: Solution) -> float:
+    return solution.value if np.isfinite(solution.value) else -np.inf

@@ -1,0 +1,1 @@
+"""Results classes, tables and plots."""

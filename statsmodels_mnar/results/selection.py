@@ -1,0 +1,503 @@
+"""Results of the selection models."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import statsmodels.base.wrapper as wrap
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.base.model import (
+    GenericLikelihoodModelResults,
+    LikelihoodModelResults,
+    LikelihoodResultsWrapper,
+)
+from statsmodels.stats.contrast import WaldTestResults
+from statsmodels.tools._decorators import cache_readonly
+
+from ..engine.binary import Independent
+from ..engine.solution import Solution, Status
+from ..inference import covariance, independence
+from ..inference.covariance import Covariance, Ingredients
+from ..inference.dependence import Dependence, dependence, dependence_table
+from ..inference.identification import Identification, identify
+from ..inference.independence import IndependenceTest
+from . import tables
+from .groups import group_codes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a model hands to its results."""
+
+    model: Any  # the model of the form the maximum lies on
+    solution: Solution  # in the engine's parameters
+    independent: Independent
+    method: str
+    start_params: Floats | None  # (P,) of the estimated parameters
+    penalty: float
+    faces: dict[str, float]  # log-likelihoods compared
+
+
+class SelectionResults(GenericLikelihoodModelResults):
+    """Estimates of a selection model.
+
+    Attributes
+    ----------
+    params, bse, tvalues, pvalues
+        Outcome coefficients, ``select_`` coefficients, then the dependence parameters estimated.
+    sigma, rho, error_corr : float
+        Dependence of the outcome on selection; ``dependence`` is the table with intervals.
+    status : Status
+        How the fit ended, in words: ``status.value``. ``status.boundary`` is true on a face.
+    converged : bool
+        At a maximum of the closed model, interior or on a face.
+    nobs, nobs_selected, eta : float
+        Observations, labelled ones, and the missing ratio.
+    llf, llindep, llnull : float
+        Log-likelihoods: of the model, of the two equations fitted apart, of constants alone.
+    """
+
+    def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
+        # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
+        model = fit.model
+        self.model = model
+        self.fit_info = fit
+        self.params = fit.solution.params[model._estimated]
+        self.nobs = model._n_weighted()
+        self.df_model, self.df_resid = model.df_model, model.df_resid
+        self.k_constant = model.k_constant
+        self.scale = 1.0
+        self._use_t = False
+        self._cache: dict[str, Any] = {}
+        self._data_attr: list[str] = []
+        self._data_in_cache = ["fittedvalues", "resid", "score_obsv"]
+        self.mle_settings = {"optimizer": fit.method, "start_params": fit.start_params}
+        self.mle_retvals = {
+            "converged": self.converged,
+            "iterations": fit.solution.n_iter,
+            "warnflag": int(not self.converged),
+            "score_norm": fit.solution.score_norm,
+        }
+        weights = model.design.weights
+        counts = weights is not None and not self._sampling
+        per_row = weights if counts else np.ones(model.design.nobs)
+        self.nobs_selected = float(per_row[model.design.labelled].sum())
+        ones = per_row * (model.design.y == 1)
+        self._n_ones = float(ones.sum())
+        self._set_covariance(cov_type, cov_kwds)
+        self.normalized_cov_params = self.cov_params_default
+
+    # -- covariance --------------------------------------------------------------------------------
+
+    @property
+    def _sampling(self) -> bool:
+        return self.model.design.weight_kind == "prob_weights"
+
+    def _hessian(self) -> Floats:
+        keep = self.model._estimated
+        return self.solution.hessian[np.ix_(keep, keep)]
+
+    def _covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> Covariance:
+        covariance.check_cov_type(cov_type)
+        allowed = {"groups", "use_correction"} if cov_type == "cluster" else set()
+        unknown = set(cov_kwds) - allowed
+        if unknown:
+            raise ValueError(
+                f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
+            )
+        if self.status is Status.STOPPED:
+            size = len(self.params)
+            return Covariance(
+                np.full((size, size), np.nan), cov_type, "none: stopped before the maximum"
+            )
+        empty = np.empty((0, len(self.params)))
+        needs_scores = cov_type != "nonrobust"
+        groups = ()
+        if cov_type == "cluster":
+            groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
+        parts = Ingredients(
+            hessian=self._hessian(),
+            scores=self.model._row_scores(self.params) if needs_scores else empty,
+            weights=self.model.design.weights,
+            sampling=self._sampling,
+            groups=groups,
+            use_correction=cov_kwds.get("use_correction", True),
+        )
+        return covariance.estimate(cov_type, parts)
+
+    def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
+        found = self._covariance(cov_type, cov_kwds)
+        self.cov_type = found.cov_type
+        self.cov_kwds = {"description": found.description, "n_groups": found.n_groups}
+        self.cov_params_default = found.matrix
+
+    def get_robustcov_results(
+        self, cov_type: str = "HC0", **cov_kwds: Any
+    ) -> SelectionResultsWrapper:
+        """The same estimates with another covariance.
+
+        Parameters
+        ----------
+        cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}
+        **cov_kwds
+            ``groups`` and ``use_correction`` for "cluster".
+        """
+        other = copy.copy(self)
+        other._cache = {}
+        other._set_covariance(cov_type, cov_kwds)
+        other.normalized_cov_params = other.cov_params_default
+        return SelectionResultsWrapper(other)
+
+    # -- how it ended ------------------------------------------------------------------------------
+
+    @property
+    def solution(self) -> Solution:
+        return self.fit_info.solution
+
+    @property
+    def status(self) -> Status:
+        return self.solution.status
+
+    @property
+    def converged(self) -> bool:
+        return self.status.converged or self.status.boundary
+
+    @property
+    def _form(self) -> Any:
+        return self.model._parametrized
+
+    @property
+    def weakness(self) -> str | None:
+        """What to say where sigma and rho are not told apart at an interior maximum."""
+        both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
+        if not both or not self.status.converged:
+            return None
+        error = self.bse[-2]
+        correlation = self.identification.correlation
+        if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
+            return None
+        return (
+            f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
+            f"corr(lnsigma, athrho) = {correlation:.4f}. The error correlation "
+            f"({self.error_corr:.3f}), marginal effects and probabilities are identified. Report "
+            "those, or fix the scale with normalization='loading' or {'sigma': 1.0}."
+        )
+
+    # -- likelihoods -------------------------------------------------------------------------------
+
+    @cache_readonly
+    def llf(self) -> float:
+        """Log-likelihood, without the penalty."""
+        if self.fit_info.penalty == 0.0:
+            return self.solution.value
+        return self.model.loglike(self.params)
+
+    @property
+    def llindep(self) -> float:
+        """Log-likelihood of the two equations fitted apart."""
+        return self.fit_info.independent.value
+
+    @cache_readonly
+    def llnull(self) -> float:
+        """Log-likelihood of constants alone, equations apart."""
+        n, m, ones = self.nobs, self.nobs_selected, self._n_ones
+        counts = np.array([m, n - m, ones, m - ones])
+        of = np.array([n, n, m, m])
+        return float(np.sum(counts * np.log(counts / of)))
+
+    @cache_readonly
+    def llr(self) -> float:
+        """Likelihood ratio against constants alone."""
+        return -2.0 * (self.llnull - self.llf)
+
+    @cache_readonly
+    def llr_pvalue(self) -> float:
+        return float(stats.chi2.sf(self.llr, len(self.params) - 2))
+
+    @cache_readonly
+    def prsquared(self) -> float:
+        """McFadden's pseudo R-squared."""
+        return 1.0 - self.llf / self.llnull
+
+    @cache_readonly
+    def df_modelwc(self) -> float:
+        """Number of estimated parameters, for the information criteria."""
+        return float(len(self.params))
+
+    @property
+    def nobs_unselected(self) -> float:
+        return self.nobs - self.nobs_selected
+
+    @property
+    def eta(self) -> float:
+        """Share of observations without a label."""
+        return self.nobs_unselected / self.nobs
+
+    # -- dependence --------------------------------------------------------------------------------
+
+    def _dependence_values(self) -> Floats:
+        n_coef = self.model.k_outcome + self.model.k_select
+        return self._form.values(np.asarray(self.params)[n_coef:])
+
+    @property
+    def _dependence(self) -> Dependence:
+        return dependence(self._form.kind, self._dependence_values())
+
+    @property
+    def sigma(self) -> float:
+        return self._dependence.sigma
+
+    @property
+    def rho(self) -> float:
+        return self._dependence.rho
+
+    @property
+    def error_corr(self) -> float:
+        """Correlation of the latent errors of outcome and selection."""
+        return self._dependence.error_corr
+
+    @property
+    def dependence(self) -> pd.DataFrame:
+        """sigma, rho and the error correlation with 95% intervals."""
+        return self.dependence_table()
+
+    def dependence_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The same at another level."""
+        free = self._form.free
+        cov = np.zeros((len(free), len(free)))
+        n_coef = self.model.k_outcome + self.model.k_select
+        cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
+        return dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
+
+    @cached_property
+    def identification(self) -> Identification:
+        """How well the data tell the parameters apart; print it."""
+        return identify(self._hessian(), self.model.param_names, self.fit_info.faces)
+
+    # -- tests -------------------------------------------------------------------------------------
+
+    def test_independence(self, method: str | None = None) -> IndependenceTest:
+        """Test that selection is ignorable.
+
+        Parameters
+        ----------
+        method : {"lr", "wald", "score"}, optional
+            By default "lr", and "wald" with a robust covariance. "lr" compares with the two
+            equations fitted apart, "score" needs only those.
+        """
+        robust = self.cov_type in covariance.ROBUST
+        method = method or ("wald" if robust and self._form.free.any() else "lr")
+        if method not in ("lr", "wald", "score"):
+            raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
+        if method == "lr":
+            if robust or self.fit_info.penalty:
+                raise ValueError(
+                    "method='lr' needs a likelihood: not valid with a robust covariance, sampling "
+                    "weights or a penalty; use 'wald' or 'score'"
+                )
+            return independence.likelihood_ratio(self.llf, self.llindep)
+        if method == "score":
+            return independence.score(
+                self.model._objective(),
+                self.fit_info.independent,
+                probit=self.model._probit_outcome,
+                robust=robust,
+            )
+        name = self.model.param_names[-1]
+        if name not in ("athrho", "loading"):
+            raise ValueError("method='wald' needs an estimated rho or loading; use 'score'")
+        variance = float(np.asarray(self.cov_params_default)[-1, -1])
+        return independence.wald(float(np.asarray(self.params)[-1]), variance)
+
+    def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
+        """Likelihood ratio test against a restricted fit of the same rows.
+
+        Returns
+        -------
+        statistic, pvalue, df
+        """
+        df = len(self.params) - len(restricted.params)
+        same = restricted.nobs == self.nobs and restricted.nobs_selected == self.nobs_selected
+        if df <= 0 or not same:
+            raise ValueError(
+                "restricted must be a fit to the same observations with fewer parameters"
+            )
+        statistic = 2.0 * (self.llf - restricted.llf)
+        return statistic, float(stats.chi2.sf(statistic, df)), df
+
+    def wald_test_terms(
+        self,
+        skip_single: bool = False,
+        extra_constraints: Any = None,
+        combine_terms: Any = None,
+        scalar: bool = True,
+    ) -> WaldTestResults:
+        """Joint Wald tests of the terms of both equations.
+
+        Terms of the selection equation have the prefix ``select_``.
+        """
+        identity = np.eye(len(self.params))
+        constraints = [
+            (name, identity[columns])
+            for name, columns in self._terms().items()
+            if not (skip_single and len(identity[columns]) == 1)
+        ]
+        for part in combine_terms or []:
+            matching = [identity[cols] for name, cols in self._terms().items() if part in name]
+            if not matching:
+                raise ValueError(f"combine_terms: no term contains {part!r}")
+            constraints.append((part, np.vstack(matching)))
+        rows = {}
+        for name, constraint in constraints + list(extra_constraints or []):
+            test = self.wald_test(constraint, scalar=scalar)
+            rows[name] = [test.statistic, test.pvalue, int(test.df_denom)]
+        table = pd.DataFrame.from_dict(
+            rows, orient="index", columns=["statistic", "pvalue", "df_constraint"]
+        )
+        return WaldTestResults(None, "chi2", None, table=table)
+
+    def _terms(self) -> dict[str, slice]:
+        design, p = self.model.design, self.model.k_outcome
+        terms: dict[str, slice] = {}
+        if design.outcome_spec is not None:
+            terms |= design.outcome_spec.term_slices
+        else:
+            terms |= {name: slice(i, i + 1) for i, name in enumerate(design.outcome_names)}
+        select = (
+            design.select_spec.term_slices
+            if design.select_spec is not None
+            else {name: slice(i, i + 1) for i, name in enumerate(design.select_names)}
+        )
+        for name, cut in select.items():
+            terms[f"select_{name}"] = slice(p + cut.start, p + cut.stop)
+        return terms
+
+    # -- prediction --------------------------------------------------------------------------------
+
+    def predict(  # type: ignore[override]
+        self,
+        exog: Any = None,
+        exog_select: Any = None,
+        transform: bool = True,
+        *,
+        which: str = "mean",
+        offset: Any = None,
+        offset_select: Any = None,
+    ) -> Any:
+        """Probabilities and indices, for the model's rows or new ones.
+
+        Parameters
+        ----------
+        exog : DataFrame or array_like, optional
+            For a model built from formulas: new data, which need only the columns that ``which``
+            reads. Otherwise the outcome design.
+        exog_select : array_like, optional
+            Selection design, for models built from arrays (or with ``transform=False``).
+        transform : bool
+            Pass ``exog`` through the formulas.
+        which : str
+            See the model's ``predict``.
+        offset, offset_select : array_like, optional
+        """
+        index = None
+        formulas = self.model.design.outcome_spec is not None
+        if exog is not None and transform and formulas and exog_select is None:
+            exog, exog_select = self.model.design_for(exog, which)
+        for frame in (exog, exog_select):
+            if index is None and isinstance(frame, pd.DataFrame | pd.Series):
+                index = frame.index
+        values = self.model.predict(
+            self.params, exog, exog_select, which=which, offset=offset, offset_select=offset_select
+        )
+        if index is not None and len(index) == len(values):
+            return pd.Series(values, index=index)
+        return values
+
+    @cache_readonly
+    def fittedvalues(self) -> Floats:
+        """P(y = 1) in the population, for every row."""
+        return self.model.predict(self.params)
+
+    @cache_readonly
+    def resid(self) -> Floats:
+        """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
+        return self.model.endog - self.fittedvalues
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def summary(
+        self, yname: Any = None, xname: Any = None, title: str | None = None, alpha: float = 0.05
+    ) -> Any:
+        """Text, HTML and LaTeX table of the fit.
+
+        Parameters
+        ----------
+        yname : str, optional
+            Name of the outcome.
+        xname : list of str, optional
+            Names of all parameters.
+        title : str, optional
+        alpha : float
+            Of the intervals.
+        """
+        return tables.summary(self, yname, xname, title, alpha)
+
+    def summary2(
+        self,
+        yname: Any = None,
+        xname: Any = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+        float_format: str = "%.4f",
+    ) -> Any:
+        """The same in statsmodels' experimental summary2 form."""
+        return tables.summary2(self, yname, xname, title, alpha, float_format)
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """One row for each parameter."""
+        return tables.tidy(self, alpha)
+
+    def glance(self) -> pd.DataFrame:
+        """One row for the whole fit."""
+        return tables.glance(self)
+
+    # -- storage -----------------------------------------------------------------------------------
+
+    def remove_data(self) -> None:
+        """Drop all arrays of the length of the data; predict on new data still works."""
+        _ = self.llf, self.llnull, self.bse, self.identification
+        super().remove_data()
+        self.model.remove_data()
+
+    def embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
+        """These results as those of a larger model whose other coefficients are zero."""
+        full = copy.copy(self)
+        full._cache = {"llf": self.llf}
+        full.model = model
+        full.results_constrained = SelectionResultsWrapper(self)
+        full.params = np.zeros(model.nparams)
+        full.params[kept] = self.params
+        full.cov_params_default = np.zeros((model.nparams, model.nparams))
+        full.cov_params_default[np.ix_(kept, kept)] = self.cov_params_default
+        full.normalized_cov_params = full.cov_params_default
+        hessian = np.zeros((model.nparams, model.nparams))
+        hessian[np.ix_(kept, kept)] = self._hessian()
+        full.keep_index = kept
+        full.k_constr = len(full.params) - len(self.params)
+        full.fit_info = replace(self.fit_info, model=model)
+        return full
+
+
+class SelectionResultsWrapper(LikelihoodResultsWrapper):
+    """Puts names and index on what the results return."""
+
+
+wrap.populate_wrapper(SelectionResultsWrapper, LikelihoodModelResults)

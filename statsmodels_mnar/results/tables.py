@@ -1,0 +1,281 @@
+"""Tables of a fit: data frames first, text second."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.iolib.summary import Summary, summary_params
+from statsmodels.iolib.summary2 import Summary as Summary2
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_params
+
+from ..engine.integration import Quadrature
+from ..engine.solution import Status
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
+
+_WIDTH = 78
+
+
+def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
+    """One row for each parameter."""
+    names = results.model.param_names
+    interval = np.asarray(results.conf_int(alpha=alpha))
+    return pd.DataFrame(
+        {
+            "equation": _equations(results),
+            "term": [name.removeprefix("select_") for name in names],
+            "estimate": np.asarray(results.params),
+            "std_error": np.asarray(results.bse),
+            "statistic": np.asarray(results.tvalues),
+            "p_value": np.asarray(results.pvalues),
+            "conf_low": interval[:, 0],
+            "conf_high": interval[:, 1],
+        },
+        index=pd.Index(names, name="parameter"),
+    )
+
+
+def glance(results: SelectionResults) -> pd.DataFrame:
+    """One row for the whole fit."""
+    row: dict[str, Any] = {
+        "nobs": results.nobs,
+        "nobs_selected": results.nobs_selected,
+        "eta": results.eta,
+        "llf": results.llf,
+        "llindep": results.llindep,
+        "aic": results.aic,
+        "bic": results.bic,
+        "prsquared": results.prsquared,
+        "sigma": results.sigma,
+        "rho": results.rho,
+        "error_corr": results.error_corr,
+        "status": results.status.name.lower(),
+        "converged": results.converged,
+        "cov_type": results.cov_type,
+    }
+    return pd.DataFrame([row], index=[type(results.model).__name__])
+
+
+def _equations(results: SelectionResults) -> list[str]:
+    model = results.model
+    rest = len(results.params) - model.k_outcome - model.k_select
+    return (
+        ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
+    )
+
+
+def notes(results: SelectionResults) -> list[str]:
+    """What a reader of the table must know; empty where there is nothing to say."""
+    found = []
+    status, form = results.status, results.model._parametrized
+    if status.boundary:
+        found.append(_boundary_note(results))
+    elif not status.converged:
+        found.append(f"{_sentence(status.value)}.")
+    if results.weakness:
+        found.append(results.weakness)
+    if status is Status.STOPPED:
+        found.append("Standard errors are not defined: the estimates are not at a maximum.")
+    if results.fit_info.penalty:
+        found.append(
+            f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and the "
+            "standard errors treat the penalty as fixed."
+        )
+    if form.kind == "loading" and form.free.all() and not status.boundary:
+        found.append(
+            "Loading form: the selection error itself enters the outcome, rho = +1 or -1 by "
+            "normalization. Effects and probabilities do not depend on this choice."
+        )
+    return found
+
+
+def _boundary_note(results: SelectionResults) -> str:
+    status, kind = results.status, results.model._parametrized.kind
+    if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
+        cap = abs(results.error_corr)
+        return (
+            f"{_sentence(status.value)}. With sigma fixed at {results.sigma:g} the error correlation "
+            f"cannot exceed {cap:.3f} in size; the data ask for more. Estimates and standard errors "
+            "are those on the boundary. Use normalization='free' or 'loading'."
+        )
+    where = {
+        "loading": "the loading form, where loading = rho * sigma",
+        "probit": "the probit limit: outcome coefficients are on the probit scale",
+    }.get(kind, "the face")
+    if status is Status.SIGMA_ZERO:
+        where = "independent equations: a plain logit and a plain probit"
+    return (
+        f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "
+        f"estimates and standard errors are those of {where}."
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _integration(results: SelectionResults) -> str:
+    integration = results.model.integration
+    if results.model._parametrized.kind != "free":
+        return "Gauss-Legendre"
+    if isinstance(integration, Quadrature):
+        return integration.rule
+    return f"{integration.n_draws} {integration.kind} draws"
+
+
+def _normalization(results: SelectionResults) -> str:
+    normalization = results.model.normalization
+    if isinstance(normalization, str):
+        return normalization
+    return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
+
+
+def _status(results: SelectionResults) -> str:
+    return {
+        Status.CONVERGED: "converged",
+        Status.RHO_PLUS: "boundary, rho = +1",
+        Status.RHO_MINUS: "boundary, rho = -1",
+        Status.SIGMA_ZERO: "boundary, sigma = 0",
+        Status.SIGMA_INFINITE: "boundary, sigma = inf",
+        Status.STOPPED: "stopped early",
+    }.get(results.status, "not converged")
+
+
+def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
+    model = results.model
+    left = [
+        ("Dep. Variable:", None),
+        ("Selection:", [model.design.select_name]),
+        ("Model:", [type(model).__name__]),
+        ("Method:", [f"ML, {results.fit_info.method}"]),
+        ("Normalization:", [_normalization(results)]),
+        ("Integration:", [_integration(results)]),
+        ("Covariance Type:", [results.cov_type]),
+        ("Status:", [_status(results)]),
+    ]
+    right = [
+        ("No. Observations:", [f"{results.nobs:,.0f}"]),
+        ("Selected:", [f"{results.nobs_selected:,.0f}"]),
+        ("Unselected:", [f"{results.nobs_unselected:,.0f}"]),
+        ("Log-Likelihood:", [f"{results.llf:#.6g}"]),
+        ("LL, independent:", [f"{results.llindep:#.6g}"]),
+        ("AIC:", [f"{results.aic:#.6g}"]),
+        ("BIC:", [f"{results.bic:#.6g}"]),
+        ("Pseudo R-squ.:", [f"{results.prsquared:#.4g}"]),
+    ]
+    return left, right
+
+
+def summary(
+    results: SelectionResults, yname: Any, xname: Any, title: str | None, alpha: float
+) -> Summary:
+    """The layout a Stata or statsmodels reader knows."""
+    model = results.model
+    names = list(xname) if xname is not None else model.param_names
+    if len(names) != len(results.params):
+        raise ValueError(f"xname must be {len(results.params)} names, got {len(names)}")
+    smry = Summary()
+    left, right = _header(results)
+    smry.add_table_2cols(
+        results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
+        title=title or f"{type(model).__name__} Results",
+    )  # fmt: skip
+    p, c = model.k_outcome, model.k_outcome + model.k_select
+    smry.tables.append(
+        _params_table(results, slice(0, p), names, f"Outcome: {yname or model.design.outcome_name}", alpha)
+    )
+    smry.tables.append(
+        _params_table(results, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
+    )
+    if len(names) > c:
+        smry.tables.append(
+            _params_table(results, slice(c, None), names, "Dependence", alpha)
+        )
+    smry.tables.append(_dependence_table(results, alpha))
+    smry.add_extra_txt(_footer(results))
+    return smry
+
+
+def _footer(results: SelectionResults) -> list[str]:
+    lines = []
+    if results.status is not Status.STOPPED:
+        lines.append(results._summary_cache("independence", lambda: str(results.test_independence(
+            None if not results.fit_info.penalty else "wald"
+        ))) if results._form.free.any() else results._summary_cache(
+            "independence", lambda: str(results.test_independence("score"))
+        ))  # fmt: skip
+    lines.append(f"Standard errors: {results.cov_kwds['description']}.")
+    for i, note in enumerate(notes(results), start=1):
+        lines += textwrap.wrap(f"[{i}] {note}", _WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _params_table(
+    results: SelectionResults, cut: slice, names: list[str], title: str, alpha: float
+) -> SimpleTable:
+    values = (
+        results,
+        np.asarray(results.params)[cut],
+        np.asarray(results.bse)[cut],
+        np.asarray(results.tvalues)[cut],
+        np.asarray(results.pvalues)[cut],
+        np.asarray(results.conf_int(alpha))[cut],
+    )
+    shown = [name.removeprefix("select_") for name in names[cut]]
+    return summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
+
+
+def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
+    """sigma, rho and the error correlation: estimates and intervals, but no z."""
+    table = results.dependence_table(alpha)
+    data = []
+    for name, (estimate, error, low, high) in zip(table.index, table.to_numpy(), strict=True):
+        fixed = "" if np.isfinite(error) else _why_fixed(results, str(name))
+        data.append([_number(estimate), _number(error), fixed, "", _number(low), _number(high)])
+    headers = ["coef", "std err", "", "", *table.columns[2:]]
+    return SimpleTable(data, headers=headers, stubs=list(table.index), txt_fmt=fmt_params)
+
+
+def _why_fixed(results: SelectionResults, name: str) -> str:
+    if results.status.boundary and (name == "rho" or not results._form.free.any()):
+        return "boundary"
+    return "fixed"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if np.isfinite(value) else ("inf" if np.isinf(value) else "")
+
+
+def summary2(
+    results: SelectionResults,
+    yname: Any,
+    xname: Any,
+    title: str | None,
+    alpha: float,
+    float_format: str,
+) -> Summary2:
+    """statsmodels' summary2 form: the same numbers as frames."""
+    names = list(xname) if xname is not None else results.model.param_names
+    left, right = _header(results)
+    left[0] = ("Dep. Variable:", [yname or results.model.design.outcome_name])
+    smry = Summary2()
+    cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
+    smry.add_dict(cells, ncols=2)
+    table = tidy(results, alpha).set_axis(names, axis=0).iloc[:, 2:]
+    quantile = stats.norm  # the intervals are normal ones
+    assert quantile is not None
+    table.columns = [
+        "Coef.", "Std.Err.", "z", "P>|z|", f"[{alpha / 2:.3f}", f"{1 - alpha / 2:.3f}]",
+    ]  # fmt: skip
+    smry.add_df(table, float_format=float_format)
+    smry.add_df(results.dependence_table(alpha), float_format=float_format)
+    for line in _footer(results):
+        smry.add_text(line)
+    smry.add_title(title or f"Results: {type(results.model).__name__}")
+    return smry
