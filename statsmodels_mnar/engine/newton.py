@@ -129,7 +129,7 @@ class _Search:
         score, information, _ = self._model()
         move = trust_region_step(score, information, self.radius)
         trial = self.theta + move / self.scale
-        trial = torch.where(self.free, trial.clamp(self.lower, self.upper), trial)
+        trial = torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
         move = (trial - self.theta) * self.scale
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -48,7 +49,7 @@ def maximize(
     >>> free = np.array([True, True, False, False])
     >>> found = maximize(Objective(Rows.build(X, X, y, s), FreeForm()), start, free=free)
     >>> found.status.name, found.params.round(3).tolist()
-    ('CONVERGED', [0.815, 0.674, 0.0, 0.0])
+    ('CONVERGED', [0.835, 0.674, 0.0, 0.0])
     """
     if method == "sgd":
         if free is not None and not np.all(free):
@@ -61,7 +62,11 @@ def maximize(
     _refuse_redraw(objective, method)
     if method == "newton":
         return maximize_batch(objective, np.asarray(start)[None], free=free, **options)[0]
-    return quasi_newton(objective, start, method=method, free=free, **options)
+
+    def search(searched: Objective, starts: np.ndarray) -> list[Solution]:
+        return [quasi_newton(searched, starts[0], method=method, free=free, **options)]
+
+    return _in_easy_units(search, objective, np.asarray(start, dtype=float)[None], free)[0]
 
 
 def maximize_batch(
@@ -72,21 +77,33 @@ def maximize_batch(
     weights: Tensor | None = None,
     **options: Any,
 ) -> list[Solution]:
-    """Newton from every row of ``starts``, in the coordinates in which the search is easiest.
-
-    See :func:`newton_batch` for the parameters. With sigma free the outcome coefficients are
-    searched in units of the total error's standard deviation, unless one of them is fixed or
-    penalised in its own units.
-    """
+    """Newton from every row of ``starts``; see :func:`newton_batch` for the parameters."""
     _refuse_redraw(objective, "newton")
+
+    def search(searched: Objective, starts: np.ndarray) -> list[Solution]:
+        return newton_batch(searched, starts, free=free, weights=weights, **options)
+
+    return _in_easy_units(search, objective, starts, free, weights)
+
+
+def _in_easy_units(
+    search: Callable[[Objective, np.ndarray], list[Solution]],
+    objective: Objective,
+    starts: np.ndarray,
+    free: np.ndarray | None,
+    weights: Tensor | None = None,
+) -> list[Solution]:
+    """Search with the outcome coefficients in units of the total error's standard deviation.
+
+    Not where there is no sigma, or where a coefficient is fixed or penalised in its own units.
+    """
     form, p = objective.form, objective.p
     own_units = bool(objective.penalty) or not (free is None or np.all(np.asarray(free)[..., :p]))
     if not isinstance(form, FreeForm) or own_units:
-        return newton_batch(objective, starts, free=free, weights=weights, **options)
-    searched = objective.with_form(replace(form, standardized=True))
+        return search(objective, starts)
     starts = objective.as_theta(starts).cpu().numpy().copy()
     starts[:, :p] /= _outcome_scales(starts)
-    found = newton_batch(searched, starts, free=free, weights=weights, **options)
+    found = search(objective.with_form(replace(form, standardized=True)), starts)
     params = np.stack([solution.params for solution in found])
     params[:, :p] *= _outcome_scales(params)
     at = objective.evaluate(params, 2, weights)

@@ -207,6 +207,24 @@ class SelectionModel(GenericLikelihoodModel):
                 setattr(other, name, getattr(self, name))
         return other
 
+    def remove_data(self) -> None:
+        """Drop the rows, here and in the design; the formulas stay."""
+        nothing = np.empty(0)
+        self.design = replace(
+            self.design,
+            y=nothing,
+            s=nothing,
+            X=np.empty((0, self.k_outcome)),
+            W=np.empty((0, self.k_select)),
+            index=pd.RangeIndex(0),
+            kept=np.empty(0, dtype=np.int64),
+            offset=None,
+            offset_select=None,
+            weights=None,
+        )
+        self._rows = self._frame = None
+        getattr(self.data, "_cache", {}).pop("row_labels", None)
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_rows": None, "_frame": None}
 

@@ -275,7 +275,13 @@ class SelectionResults(GenericLikelihoodModelResults):
         cov = np.zeros((len(free), len(free)))
         n_coef = self.model.k_outcome + self.model.k_select
         cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
-        return dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
+        table = dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
+        if self._form.kind == "probit" and not self.model._probit_outcome:
+            limit = pd.DataFrame(
+                [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
+            )
+            table = pd.concat([limit, table])
+        return table
 
     @cached_property
     def identification(self) -> Identification:
@@ -488,8 +494,6 @@ class SelectionResults(GenericLikelihoodModelResults):
         full.cov_params_default = np.zeros((model.nparams, model.nparams))
         full.cov_params_default[np.ix_(kept, kept)] = self.cov_params_default
         full.normalized_cov_params = full.cov_params_default
-        hessian = np.zeros((model.nparams, model.nparams))
-        hessian[np.ix_(kept, kept)] = self._hessian()
         full.keep_index = kept
         full.k_constr = len(full.params) - len(self.params)
         full.fit_info = replace(self.fit_info, model=model)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from statsmodels.iolib.summary import Summary, summary_params
 from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
@@ -15,6 +14,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.integration import Quadrature
 from ..engine.solution import Status
+from ..inference.independence import IndependenceTest
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -132,7 +132,7 @@ def _integration(results: SelectionResults) -> str:
 def _normalization(results: SelectionResults) -> str:
     normalization = results.model.normalization
     if isinstance(normalization, str):
-        return normalization
+        return f"free, face {normalization}" if results.status.boundary else normalization
     return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
 
 
@@ -205,15 +205,19 @@ def summary(
 def _footer(results: SelectionResults) -> list[str]:
     lines = []
     if results.status is not Status.STOPPED:
-        lines.append(results._summary_cache("independence", lambda: str(results.test_independence(
-            None if not results.fit_info.penalty else "wald"
-        ))) if results._form.free.any() else results._summary_cache(
-            "independence", lambda: str(results.test_independence("score"))
-        ))  # fmt: skip
+        test = results._summary_cache("independence", lambda: str(_independence(results)))
+        lines.append(test)
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")
     for i, note in enumerate(notes(results), start=1):
         lines += textwrap.wrap(f"[{i}] {note}", _WIDTH, subsequent_indent="    ")
     return lines
+
+
+def _independence(results: SelectionResults) -> IndependenceTest:
+    """The test that is valid for this fit: "score" where no dependence parameter is estimated."""
+    if not results._form.free.any():
+        return results.test_independence("score")
+    return results.test_independence("wald" if results.fit_info.penalty else None)
 
 
 def _params_table(
@@ -243,7 +247,7 @@ def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
 
 
 def _why_fixed(results: SelectionResults, name: str) -> str:
-    if results.status.boundary and (name == "rho" or not results._form.free.any()):
+    if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
         return "boundary"
     return "fixed"
 
@@ -268,8 +272,6 @@ def summary2(
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
     table = tidy(results, alpha).set_axis(names, axis=0).iloc[:, 2:]
-    quantile = stats.norm  # the intervals are normal ones
-    assert quantile is not None
     table.columns = [
         "Coef.", "Std.Err.", "z", "P>|z|", f"[{alpha / 2:.3f}", f"{1 - alpha / 2:.3f}]",
     ]  # fmt: skip

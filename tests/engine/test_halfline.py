@@ -18,7 +18,12 @@ from statsmodels_mnar.engine.fullline import full_line
 from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, HalfNodes, half_line
 from statsmodels_mnar.engine.integration import Quadrature
 
-from .conftest import assert_derivatives_close, derivatives_by_autograd, make_block
+from .conftest import (
+    assert_derivatives_close,
+    derivatives_by_autograd,
+    log_ndtr_for_autograd,
+    make_block,
+)
 
 CPU = torch.device("cpu")
 LINKS = {"logit": LOGIT, "probit": PROBIT}
@@ -86,13 +91,13 @@ def test_derivatives_equal_autograd(index_grid, name, loading, s):
         index = block.sign * (a + loading * u)
         if name == "logit":
             log_L = torch.nn.functional.logsigmoid(index)
-        else:  # beyond 30 torch's second derivative is not finite, and the truth is zero
-            log_L = torch.special.log_ndtr(index.clamp(max=30.0))
+        else:
+            log_L = log_ndtr_for_autograd(index)
         log_phi = -0.5 * u * u - 0.5 * math.log(2 * math.pi)
         log_J = torch.logsumexp(log_L + log_phi + torch.log(length * w), dim=0)
         if s == 1.0:
             return log_J
-        rest = math.log(1.0 - s) + torch.special.log_ndtr(b)
+        rest = math.log(1.0 - s) + log_ndtr_for_autograd(b)
         return torch.logaddexp(rest, math.log(s) + log_J)
 
     first, second = derivatives_by_autograd(value, a, b, torch.full_like(a, loading))
@@ -200,3 +205,24 @@ def test_tiny_probabilities_keep_their_relative_accuracy():
         expected -= 130
     assert value == pytest.approx(float(expected), rel=1e-11)
     assert value < math.log(1e-55) + float(log_ndtr(0.0))
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("loading", [-1.2, 0.7])
+def test_half_selected_rows_are_the_limit_of_the_full_line(index_grid, name, loading):
+    """With s' = 1/2 the selection factor is PHI(0) on the whole line, whatever b is."""
+    a, b, y = index_grid
+    s = torch.full_like(y, 0.5)
+    terms = kernel(a, b, loading, make_block(y, s), LINKS[name], order=2)
+    x, w = np.polynomial.hermite_e.hermegauss(100)
+    cdf = expit if name == "logit" else ndtr
+    L = cdf((2 * y - 1).numpy()[:, None] * (a.numpy()[:, None] + loading * x))
+    expected = np.log(0.5 * (0.5 + 0.5 * L @ (w / w.sum())))
+    np.testing.assert_allclose(terms.value[0], expected, rtol=1e-9)
+    assert (terms.first[1] == 0).all()  # in b
+    assert (terms.second[[1, 3, 4]] == 0).all()  # ab, bb, b loading
+    moved = kernel(a + 1e-5, b, loading, make_block(y, s), LINKS[name], order=1)
+    back = kernel(a - 1e-5, b, loading, make_block(y, s), LINKS[name], order=1)
+    torch.testing.assert_close(
+        terms.second[0], (moved.first[0] - back.first[0]) / 2e-5, rtol=1e-6, atol=1e-9
+    )
