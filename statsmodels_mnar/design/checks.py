@@ -169,6 +169,10 @@ def in_span(columns: Floats, basis: Floats) -> bool:
     """Does each column lie in the span of the basis?"""
     scale = np.linalg.norm(basis, axis=0)
     basis = basis / np.where(scale > 0, scale, 1.0)
-    coefficients = lstsq(basis, columns, check_finite=False)[0]
+    gram = basis.T @ basis
+    if np.linalg.eigvalsh(gram)[0] > 1e-4:  # the normal equations lose no more than four digits
+        coefficients = np.linalg.solve(gram, basis.T @ columns)
+    else:
+        coefficients = lstsq(basis, columns, check_finite=False)[0]
     distance = np.linalg.norm(columns - basis @ coefficients, axis=0)
     return bool((distance <= 1e-8 * np.linalg.norm(columns, axis=0)).all())

@@ -82,9 +82,7 @@ def _sandwich(parts: Ingredients, meat: Floats) -> Floats:
 
 
 def _nonrobust(parts: Ingredients) -> Covariance:
-    return Covariance(
-        invert(-parts.hessian), "nonrobust", "inverse of the observed information"
-    )
+    return Covariance(invert(-parts.hessian), "nonrobust", "inverse of the observed information")
 
 
 def _opg(parts: Ingredients) -> Covariance:

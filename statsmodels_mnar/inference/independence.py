@@ -30,9 +30,9 @@ class IndependenceTest:
 
     def __str__(self) -> str:
         name = {"lr": "LR", "wald": "Wald", "score": "Score"}[self.method]
+        p = f"= {self.pvalue:.4f}" if self.pvalue >= 5e-5 else "< 0.0001"
         return (
-            f"{name} test of independent equations: chi2({self.df}) = {self.statistic:.2f}, "
-            f"p = {self.pvalue:.4f}"
+            f"{name} test of independent equations: chi2({self.df}) = {self.statistic:.2f}, p {p}"
         )
 
 

@@ -25,7 +25,7 @@ from ..engine.binary import Independent, fit_independent
 from ..engine.device import resolve_device
 from ..engine.integration import Integration, as_integration
 from ..engine.objective import Objective
-from ..engine.optimize import maximize
+from ..engine.optimize import Method, maximize
 from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status, Step
 from ..errors import WeakIdentificationWarning
@@ -91,7 +91,7 @@ class SelectionModel(GenericLikelihoodModel):
         )
 
     @classmethod
-    def from_formula(  # type: ignore[override]
+    def from_formula(
         cls,
         formula: str,
         select_formula: str,
@@ -308,7 +308,7 @@ class SelectionModel(GenericLikelihoodModel):
     def fit(
         self,
         start_params: Any = None,
-        method: str = "newton",
+        method: Method = "newton",
         maxiter: int | None = None,
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
@@ -377,7 +377,7 @@ class SelectionModel(GenericLikelihoodModel):
         self,
         independent: Independent,
         start_params: Floats | None,
-        method: str,
+        method: Method,
         penalty: float,
         options: dict[str, Any],
     ) -> Fit:
@@ -388,7 +388,9 @@ class SelectionModel(GenericLikelihoodModel):
             found = search_free(
                 objective,
                 independent,
-                lambda name: self._sibling(name)._fit(independent, None, method, 0.0, options).solution,
+                lambda name: (
+                    self._sibling(name)._fit(independent, None, method, 0.0, options).solution
+                ),
                 start_params,
                 **options,
             )
@@ -406,7 +408,9 @@ class SelectionModel(GenericLikelihoodModel):
         else:
             solution = maximize(objective, start, method=method, free=self._estimated, **options)
         used = None if start is None else start[self._estimated]
-        fit = Fit(self, solution, independent, method, used, penalty, {"independent": independent.value})
+        fit = Fit(
+            self, solution, independent, method, used, penalty, {"independent": independent.value}
+        )
         return self._on_face_of_fixed(fit, options) if method == "newton" else fit
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
@@ -468,7 +472,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     # -- prediction --------------------------------------------------------------------------------
 
-    def predict(  # type: ignore[override]
+    def predict(
         self,
         params: Any,
         exog: Any = None,

@@ -37,8 +37,10 @@ def _ways(groups: Any) -> list[Any]:
         return [groups[name] for name in groups.columns]
     if isinstance(groups, str | pd.Series):
         return [groups]
-    if isinstance(groups, tuple | list) and len(groups) == 2 and (
-        all(isinstance(g, str) for g in groups) or all(np.ndim(g) == 1 for g in groups)
+    if (
+        isinstance(groups, tuple | list)
+        and len(groups) == 2
+        and (all(isinstance(g, str) for g in groups) or all(np.ndim(g) == 1 for g in groups))
     ):
         return list(groups)
     values = np.asarray(groups)
@@ -74,7 +76,5 @@ def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
 
 def _alignable(values: pd.Series, design: Design) -> bool:
     return (
-        values.index.is_unique
-        and design.index.is_unique
-        and design.index.isin(values.index).all()
+        values.index.is_unique and design.index.is_unique and design.index.isin(values.index).all()
     )

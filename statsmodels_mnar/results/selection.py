@@ -120,7 +120,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             )
         empty = np.empty((0, len(self.params)))
         needs_scores = cov_type != "nonrobust"
-        groups = ()
+        groups: tuple[NDArray[np.int64], ...] = ()
         if cov_type == "cluster":
             groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
         parts = Ingredients(
@@ -388,7 +388,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     # -- prediction --------------------------------------------------------------------------------
 
-    def predict(  # type: ignore[override]
+    def predict(
         self,
         exog: Any = None,
         exog_select: Any = None,

@@ -65,15 +65,13 @@ def glance(results: SelectionResults) -> pd.DataFrame:
 def _equations(results: SelectionResults) -> list[str]:
     model = results.model
     rest = len(results.params) - model.k_outcome - model.k_select
-    return (
-        ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
-    )
+    return ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
 
 
 def notes(results: SelectionResults) -> list[str]:
     """What a reader of the table must know; empty where there is nothing to say."""
     found = []
-    status, form = results.status, results.model._parametrized
+    status = results.status
     if status.boundary:
         found.append(_boundary_note(results))
     elif not status.converged:
@@ -86,11 +84,6 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(
             f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and the "
             "standard errors treat the penalty as fixed."
-        )
-    if form.kind == "loading" and form.free.all() and not status.boundary:
-        found.append(
-            "Loading form: the selection error itself enters the outcome, rho = +1 or -1 by "
-            "normalization. Effects and probabilities do not depend on this choice."
         )
     return found
 
@@ -188,15 +181,15 @@ def summary(
     )  # fmt: skip
     p, c = model.k_outcome, model.k_outcome + model.k_select
     smry.tables.append(
-        _params_table(results, slice(0, p), names, f"Outcome: {yname or model.design.outcome_name}", alpha)
+        _params_table(
+            results, slice(0, p), names, f"Outcome: {yname or model.design.outcome_name}", alpha
+        )
     )
     smry.tables.append(
         _params_table(results, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
     )
     if len(names) > c:
-        smry.tables.append(
-            _params_table(results, slice(c, None), names, "Dependence", alpha)
-        )
+        smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
     smry.tables.append(_dependence_table(results, alpha))
     smry.add_extra_txt(_footer(results))
     return smry

@@ -1,9 +1,12 @@
 """Every Python example in the README and in docs/ runs, and the README's commands are complete.
 
 A block fenced as ```python is executed; blocks of one file share a namespace, as a reader who types
-them one after another would. To show code that must not run, fence it as ```python no-run.
+them one after another would. A ```text block right after it must be what it prints. To show code
+that must not run, fence it as ```python no-run.
 """
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OUTPUT_BLOCK = re.compile(r"\n*^```text[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND_BLOCK = re.compile(
     r"^<!-- command: (\w+) -->\n\s*```bash\n(.*?)^```", re.MULTILINE | re.DOTALL
 )
@@ -29,7 +33,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
     for block in PYTHON_BLOCK.finditer(text):
         lines_above = text.count("\n", 0, block.start(1))
         # The blank lines make a traceback point at the line of the page.
-        exec(compile("\n" * lines_above + block[1], str(page), "exec"), namespace)
+        code = compile("\n" * lines_above + block[1], str(page), "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, namespace)
+        shown = OUTPUT_BLOCK.match(text, block.end() + 1)
+        if shown:
+            assert shown[1].rstrip() == printed.getvalue().rstrip()
 
 
 def test_readme_commands_start_from_nothing_and_pin_torch():

@@ -72,4 +72,3 @@ def assert_derivatives_close(actual: Tensor, expected: Tensor, rtol: float = 1e-
     assert torch.isfinite(actual).all()
     error = (actual - expected).abs() / expected.abs().clamp(min=1e-3)
     assert error.max() < rtol, f"largest error {error.max():.2e}"
-
