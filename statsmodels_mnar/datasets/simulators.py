@@ -29,9 +29,9 @@ def simulate_greene(
     """Greene's model: logit outcome, probit selection, correlated through a normal error.
 
     y = 1 with probability L(-0.5 + 1.0 x1 - 0.7 x2 + sigma e), and the label is seen when
-    0.3 + 0.5 x1 + 0.3 x2 + 0.9 z + u > 0, with corr(e, u) = rho. x1 and z are standard normal, x2 is
-    a fair coin. Because x1 raises both indices and the errors agree in sign, a logit of the labelled
-    rows sees too many ones (its intercept is too high) and too small an effect of x1.
+    0.3 + 0.5 x1 + 0.3 x2 + 0.9 z + u > 0, with corr(e, u) = rho. x1 and z are standard normal, x2
+    is a fair coin. Because x1 raises both indices and the errors agree in sign, a logit of the
+    labelled rows sees too many ones (its intercept is too high) and too small an effect of x1.
 
     Parameters
     ----------

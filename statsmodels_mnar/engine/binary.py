@@ -1,6 +1,6 @@
 """Weighted logit and probit by Newton: start values, the independent model, first stages.
 
-The derivatives are those of the links the half-line kernel uses; rows come as columns first, (p, n).
+Derivatives are those of the links the half-line kernel uses; designs have columns first, (p, n).
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from torch import Tensor
 
 from .halfline import LOGIT, PROBIT, Link
 from .rows import Rows
+
+_GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
+_INDEX_STEP = 1e-3  # change of any row's index by the last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +73,21 @@ def fit_binary(
         gain = float(score @ step)
         if info or not torch.isfinite(step).all() or gain < 0:
             break
-        if gain < 1e-12 * (1.0 + abs(float(current)) * 1e-3):
-            converged = True
-            beta = beta + step
+        if gain < _GAIN * (1.0 + abs(float(current)) * 1e-3):
+            # Under separation the gains vanish, but some rows' index keeps growing.
+            converged = float((step @ X).abs().max()) < _INDEX_STEP
+            beta = beta + step if converged else beta
             break
         for _ in range(30):
-            trial = value(beta + step) - 0.5 * ridge * (beta + step) @ (beta + step)
-            if trial >= current - 0.5 * ridge * beta @ beta:
+            trial = value(beta + step)
+            if trial - 0.5 * ridge * ((beta + step) ** 2).sum() >= current - 0.5 * ridge * (
+                beta @ beta
+            ):
                 break
             step = 0.5 * step
-        beta = beta + step
-        current = value(beta)
+        else:
+            trial = value(beta + step)
+        beta, current = beta + step, trial
     return BinaryFit(beta, float(value(beta)), hessian, converged)
 
 

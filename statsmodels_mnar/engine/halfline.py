@@ -112,9 +112,10 @@ def half_line(
     loading : Tensor
         (B,) signed loading of the selection error in the outcome index.
     """
-    side = torch.sign(block.tilt)  # (n,)
-    b = torch.where(side == 0.0, _WHOLE_LINE, side * b)
-    loading = torch.where(side < 0.0, -1.0, 1.0) * loading[:, None]
+    side = torch.where(block.tilt < 0.0, -1.0, 1.0)  # (n,)
+    whole_line = block.tilt == 0.0
+    b = torch.where(whole_line, _WHOLE_LINE, side * b)
+    loading = side * loading[:, None]
     integral = _linear_space(a, b, loading, block.sign, nodes, link, order)
     member, row = _rows_below(integral.relative, nodes.floor)
     if member.numel():
@@ -125,7 +126,7 @@ def half_line(
         for whole, part in zip(integral.ratios, exact.ratios, strict=False):
             whole[member, row] = part
     terms = _assemble(a, b, loading, side, integral, block, link, order)
-    halved = torch.where(side == 0.0, terms.value - math.log(2.0), terms.value)
+    halved = torch.where(whole_line, terms.value - math.log(2.0), terms.value)
     return replace(terms, value=halved)
 
 

@@ -351,7 +351,8 @@ class SelectionModel(GenericLikelihoodModel):
         check_cov_type(cov_type)
         if cov_type in ("nonrobust", "OPG") and self.design.weight_kind == "prob_weights":
             raise ValueError(
-                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or 'cluster'"
+                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
+                "'cluster'"
             )
         _check_options(method, options)
         penalised = penalty > 0 or method == "sgd"

@@ -82,8 +82,8 @@ def notes(results: SelectionResults) -> list[str]:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
     if results.fit_info.penalty:
         found.append(
-            f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and the "
-            "standard errors treat the penalty as fixed."
+            f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and "
+            "the standard errors treat the penalty as fixed."
         )
     return found
 
@@ -93,9 +93,9 @@ def _boundary_note(results: SelectionResults) -> str:
     if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)
         return (
-            f"{_sentence(status.value)}. With sigma fixed at {results.sigma:g} the error correlation "
-            f"cannot exceed {cap:.3f} in size; the data ask for more. Estimates and standard errors "
-            "are those on the boundary. Use normalization='free' or 'loading'."
+            f"{_sentence(status.value)}. With sigma fixed at {results.sigma:g} the error "
+            f"correlation cannot exceed {cap:.3f} in size; the data ask for more. Estimates and "
+            "standard errors are those on the boundary. Use normalization='free' or 'loading'."
         )
     where = {
         "loading": "the loading form, where loading = rho * sigma",

@@ -202,7 +202,8 @@ def test_a_fresh_process_rebuilds_the_same_matrix(data, engine, importable, tmp_
     design = design_from_formula(f"y ~ {terms}", "s ~ z", data)
     assert {"twice", "module"} <= set(design.outcome_spec.namespace)
     assert_same_design(rebuild_in_fresh_process(design, data, tmp_path), design)
-    assert twice and module
+    assert twice is not None
+    assert module is not None
 
 
 def test_local_functions_reach_a_fresh_process_by_value(data, engine, tmp_path):

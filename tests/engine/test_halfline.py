@@ -222,8 +222,15 @@ def test_half_selected_rows_are_the_limit_of_the_full_line(index_grid, name, loa
     np.testing.assert_allclose(terms.value[0], expected, rtol=1e-9)
     assert (terms.first[1] == 0).all()  # in b
     assert (terms.second[[1, 3, 4]] == 0).all()  # ab, bb, b loading
-    moved = kernel(a + 1e-5, b, loading, make_block(y, s), LINKS[name], order=1)
-    back = kernel(a - 1e-5, b, loading, make_block(y, s), LINKS[name], order=1)
-    torch.testing.assert_close(
-        terms.second[0], (moved.first[0] - back.first[0]) / 2e-5, rtol=1e-6, atol=1e-9
-    )
+    h = 1e-5
+    for i, (da, dl) in enumerate([(h, 0.0), (0.0, h)]):
+        up, down = (
+            kernel(
+                a + k * da, b, loading + k * dl, make_block(y, s), LINKS[name], order=1, tol=1e-13
+            )
+            for k in (1, -1)
+        )
+        slope = (up.value - down.value) / (2 * h)
+        torch.testing.assert_close(terms.first[2 * i], slope, rtol=1e-6, atol=1e-8)
+        curve = (up.first[2 * i] - down.first[2 * i]) / (2 * h)
+        torch.testing.assert_close(terms.second[5 * i], curve, rtol=1e-6, atol=1e-8)
