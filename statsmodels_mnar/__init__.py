@@ -1,6 +1,7 @@
 """Binary outcomes whose labels are missing not at random, in the style of statsmodels."""
 
 from .engine.integration import Quadrature, Simulation
+from .engine.mlp import MLP
 from .engine.solution import Status
 from .errors import (
     DesignError,
@@ -12,11 +13,13 @@ from .errors import (
     SingularDesignError,
     WeakIdentificationWarning,
 )
-from .models import GreeneSelectionLogit, ProbitSelection
+from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MLP",
+    "BiasCorrLogit",
     "DesignError",
     "GreeneSelectionLogit",
     "MissingDataError",

@@ -124,3 +124,38 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
     return Independent(params, value, outcome.value, outcome.converged and select.converged)
+
+
+def descend_binary(
+    X: Tensor,
+    y: Tensor,
+    link: Link,
+    *,
+    weight: Tensor | None = None,
+    lr: float = 0.01,
+    tol: float = 1e-4,
+    maxiter: int = 100_000,
+) -> BinaryFit:
+    """The paper's first stages: full-batch gradient descent from zero on the mean loss.
+
+    Stops when the loss changes by less than ``tol`` of its previous value, far from the maximum.
+    ``converged`` says whether it stopped by that rule.
+    """
+    sign = 2.0 * y - 1.0
+    weight = torch.ones_like(y) if weight is None else weight
+    total = weight.sum()
+    beta = X.new_zeros(X.shape[0])
+    previous, stopped = float("inf"), False
+    for _ in range(maxiter):
+        index = sign * (beta @ X)
+        loss = -float((weight * link.log_cdf(index)).sum() / total)
+        r1, _ = link.ratios(index)
+        beta = beta + lr * (X @ (weight * sign * r1)) / total
+        if abs(previous - loss) < tol * abs(previous):
+            stopped = True
+            break
+        previous = loss
+    index = sign * (beta @ X)
+    r1, r2 = link.ratios(index)
+    hessian = (X * (weight * (r2 - r1 * r1))) @ X.mT
+    return BinaryFit(beta, float((weight * link.log_cdf(index)).sum()), hessian, stopped)

@@ -296,6 +296,7 @@ def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Ten
     step = step * torch.clamp(radius / length.clamp(min=1e-300), max=1.0)[:, None]
     # The hard case: an indefinite model rises to the edge, but the score has no part along its
     # worst direction. Either way along it is as good.
-    rest = torch.sqrt((radius**2 - (step * step).sum(-1)).clamp(min=0.0))
-    step[:, 0] += torch.where(eigenvalue[:, 0] < -tiny, rest, 0.0)
+    rest = torch.sqrt((radius**2 - (step[:, 1:] ** 2).sum(-1)).clamp(min=0.0))
+    to_edge = torch.where(step[:, 0] < 0.0, -rest, rest)
+    step[:, 0] = torch.where(eigenvalue[:, 0] < -tiny, to_edge, step[:, 0])
     return (vector @ step[..., None])[..., 0]

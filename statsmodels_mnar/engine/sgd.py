@@ -13,7 +13,7 @@ from .forms import FreeForm
 from .objective import Objective
 from .solution import Callback, Solution, Status, Step
 
-_SIGMA_MIN, _RHO_MAX = 1e-6, 0.9999
+_SIGMA_MIN, _SIGMA_MAX, _RHO_MAX = 1e-6, 50.0, 0.9999
 _START = 0.01  # of sigma and rho, the paper's appendix B
 
 
@@ -90,7 +90,7 @@ def sgd(
             if not np.isfinite(losses[-1]):
                 break
             natural = natural - lr * slope
-            natural[-2] = natural[-2].clamp(min=_SIGMA_MIN)
+            natural[-2] = natural[-2].clamp(min=_SIGMA_MIN, max=_SIGMA_MAX)
             natural[-1] = natural[-1].clamp(min=-_RHO_MAX, max=_RHO_MAX)
             step += 1
         loss = float(np.mean(losses))

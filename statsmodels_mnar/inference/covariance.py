@@ -142,15 +142,15 @@ ESTIMATORS: dict[str, Callable[[Ingredients], Covariance]] = {
 }
 
 
-def check_cov_type(cov_type: str) -> None:
-    """Refuse unknown names, HC2 and HC3 among them."""
+def check_cov_type(cov_type: str, more: tuple[str, ...] = ()) -> None:
+    """Refuse unknown names, HC2 and HC3 among them; ``more`` are the results' own."""
     if cov_type in ("HC2", "HC3"):
         raise ValueError(
             f"cov_type={cov_type!r} is defined for linear regression only (it needs a hat matrix); "
             "use 'HC0', 'HC1' or 'cluster'"
         )
-    if cov_type not in ESTIMATORS:
-        raise ValueError(f"cov_type={cov_type!r} is unknown; use one of {list(ESTIMATORS)}")
+    if cov_type not in ESTIMATORS and cov_type not in more:
+        raise ValueError(f"cov_type={cov_type!r} is unknown; use one of {[*ESTIMATORS, *more]}")
 
 
 def estimate(cov_type: str, parts: Ingredients) -> Covariance:

@@ -42,7 +42,7 @@ from .search import search_free, start_values
 
 Floats = NDArray[np.float64]
 
-_OPTIONS = {
+_OPTIONS: dict[str, set[str]] = {
     "newton": {"gtol"},
     "bfgs": {"gtol"},
     "lbfgs": {"gtol"},
@@ -54,6 +54,8 @@ class SelectionModel(GenericLikelihoodModel):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
+    _results_class: ClassVar[type[SelectionResults]] = SelectionResults
+    _set_up_keywords: ClassVar[tuple[str, ...]] = ("normalization", "integration", "device")
     _keywords: ClassVar[tuple[str, ...]] = (
         "endog_select", "exog_select", "normalization", "integration", "device",
         "offset", "offset_select", "freq_weights", "prob_weights",
@@ -126,7 +128,7 @@ class SelectionModel(GenericLikelihoodModel):
         **model_options
             Keywords of the class itself: normalization, integration, device, hasconst.
         """
-        unknown = set(model_options) - {"normalization", "integration", "device", "hasconst"}
+        unknown = set(model_options) - {*cls._set_up_keywords, "hasconst"}
         if unknown:
             raise TypeError(
                 f"{cls.__name__}.from_formula got unexpected keyword(s) {sorted(unknown)}"
@@ -192,19 +194,19 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _sibling(self, normalization: Normalization) -> Self:
         """The same data under another normalization; the rows on the device are shared."""
-        other = type(self).__new__(type(self))
-        other._set_up(
-            self.design,
-            pandas=self._pandas,
-            normalization=normalization,
-            integration=self.integration,
-            device=self.device,
-        )
+        other = self._rebuilt(self.design, normalization=normalization)
         other._rows = self._rows
         other._frame = self._frame
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
+        return other
+
+    def _rebuilt(self, design: Design, **changes: Any) -> Self:
+        """A model of the same options on another design."""
+        other = type(self).__new__(type(self))
+        options = {name: getattr(self, name) for name in self._set_up_keywords}
+        other._set_up(design, pandas=self._pandas, **(options | changes))
         return other
 
     def remove_data(self) -> None:
@@ -245,12 +247,23 @@ class SelectionModel(GenericLikelihoodModel):
     def rows(self) -> Rows:
         """The data on the device."""
         if self._rows is None:
-            d = self.design
-            self._rows = Rows.build(
-                d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
-                offset_select=d.offset_select, key=d.kept, device=self._device,
-            )  # fmt: skip
+            self._rows = self._rows_of(self.training_design)
         return self._rows
+
+    @property
+    def training_design(self) -> Design:
+        """What the likelihood is evaluated on."""
+        return self.design
+
+    def _rows_of(self, d: Design) -> Rows:
+        return Rows.build(
+            d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
+            offset_select=d.offset_select, key=d.kept, device=self._device,
+        )  # fmt: skip
+
+    def _independent(self, penalty: float) -> Independent:
+        """The two equations fitted apart."""
+        return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
 
     def _objective(self, penalty: float = 0.0) -> Objective:
         return Objective(self.rows, self._parametrized.form, penalty=penalty)
@@ -348,7 +361,7 @@ class SelectionModel(GenericLikelihoodModel):
         SelectionResults
         """
         cov_type = cov_type or ("HC0" if self.design.weight_kind == "prob_weights" else "nonrobust")
-        check_cov_type(cov_type)
+        check_cov_type(cov_type, self._results_class._more_cov_types)
         if cov_type in ("nonrobust", "OPG") and self.design.weight_kind == "prob_weights":
             raise ValueError(
                 f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
@@ -357,7 +370,7 @@ class SelectionModel(GenericLikelihoodModel):
         _check_options(method, options)
         penalised = penalty > 0 or method == "sgd"
         check_design(self.design)
-        independent = fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
+        independent = self._independent(penalty)
         if not penalised and not independent.converged:
             self._check_separation()
         if start_params is not None:
@@ -370,7 +383,7 @@ class SelectionModel(GenericLikelihoodModel):
         with _progress(disp, method, options.get("maxiter")) as show:
             options["callback"] = _both(callback, show)
             fit = self._fit(independent, start_params, method, penalty, options)
-        results = SelectionResults(fit, cov_type, cov_kwds or {})
+        results = self._results_class(fit, cov_type, cov_kwds or {})
         _warn(results)
         return SelectionResultsWrapper(results)
 
@@ -385,12 +398,12 @@ class SelectionModel(GenericLikelihoodModel):
         objective = self._objective(penalty)
         spec = self._parametrized
         searched = spec.kind == "free" and spec.free.all()
-        if searched and method == "newton" and not penalty:
+        if searched and method == "newton":
             found = search_free(
                 objective,
                 independent,
                 lambda name: (
-                    self._sibling(name)._fit(independent, None, method, 0.0, options).solution
+                    self._sibling(name)._fit(independent, None, method, penalty, options).solution
                 ),
                 start_params,
                 **options,
@@ -458,14 +471,7 @@ class SelectionModel(GenericLikelihoodModel):
             outcome_names=tuple(self.design.outcome_names[i] for i in keep),
             outcome_spec=None,
         )
-        small = type(self).__new__(type(self))
-        small._set_up(
-            design,
-            pandas=self._pandas,
-            normalization=self.normalization,
-            integration=self.integration,
-            device=self.device,
-        )
+        small = self._rebuilt(design)
         if start_params is not None:
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,9 @@ class SelectionResults(GenericLikelihoodModelResults):
         Log-likelihoods: of the model, of the two equations fitted apart, of constants alone.
     """
 
+    _more_cov_types: ClassVar[tuple[str, ...]] = ()
+    _is_likelihood: ClassVar[bool] = True
+
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
         model = fit.model
@@ -106,7 +109,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return self.solution.hessian[np.ix_(keep, keep)]
 
     def _covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> Covariance:
-        covariance.check_cov_type(cov_type)
+        covariance.check_cov_type(cov_type, self._more_cov_types)
         allowed = {"groups", "use_correction"} if cov_type == "cluster" else set()
         unknown = set(cov_kwds) - allowed
         if unknown:
@@ -361,12 +364,12 @@ class SelectionResults(GenericLikelihoodModelResults):
             if not matching:
                 raise ValueError(f"combine_terms: no term contains {part!r}")
             constraints.append((part, np.vstack(matching)))
-        rows = {}
-        for name, constraint in constraints + list(extra_constraints or []):
-            test = self.wald_test(constraint, scalar=scalar)
-            rows[name] = [test.statistic, test.pvalue, int(test.df_denom)]
-        table = pd.DataFrame.from_dict(
-            rows, orient="index", columns=["statistic", "pvalue", "df_constraint"]
+        constraints += list(extra_constraints or [])
+        tests = [self.wald_test(constraint, scalar=scalar) for _, constraint in constraints]
+        table = pd.DataFrame(
+            [[test.statistic, test.pvalue, int(test.df_denom)] for test in tests],
+            index=[name for name, _ in constraints],  # a combination may have a term's name
+            columns=["statistic", "pvalue", "df_constraint"],
         )
         return WaldTestResults(None, "chi2", None, table=table)
 
@@ -474,6 +477,25 @@ class SelectionResults(GenericLikelihoodModelResults):
     def glance(self) -> pd.DataFrame:
         """One row for the whole fit."""
         return tables.glance(self)
+
+    def _criteria(self) -> dict[str, float]:
+        """What ``glance`` says of the fit."""
+        names = ("llf", "llindep", "aic", "bic", "prsquared")
+        return {name: getattr(self, name) for name in names}
+
+    def _header_rows(self) -> dict[str, str]:
+        """The right-hand rows of the summary's header, after the counts."""
+        return {
+            "Log-Likelihood:": f"{self.llf:#.6g}",
+            "LL, independent:": f"{self.llindep:#.6g}",
+            "AIC:": f"{self.aic:#.6g}",
+            "BIC:": f"{self.bic:#.6g}",
+            "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
+        }
+
+    def _own_notes(self) -> list[str]:
+        """Notes of a subclass for the foot of the summary."""
+        return []
 
     # -- storage -----------------------------------------------------------------------------------
 

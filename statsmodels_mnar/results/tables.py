@@ -47,11 +47,7 @@ def glance(results: SelectionResults) -> pd.DataFrame:
         "nobs": results.nobs,
         "nobs_selected": results.nobs_selected,
         "eta": results.eta,
-        "llf": results.llf,
-        "llindep": results.llindep,
-        "aic": results.aic,
-        "bic": results.bic,
-        "prsquared": results.prsquared,
+        **results._criteria(),
         "sigma": results.sigma,
         "rho": results.rho,
         "error_corr": results.error_corr,
@@ -85,7 +81,7 @@ def notes(results: SelectionResults) -> list[str]:
             f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and "
             "the standard errors treat the penalty as fixed."
         )
-    return found
+    return found + results._own_notes()
 
 
 def _boundary_note(results: SelectionResults) -> str:
@@ -102,7 +98,7 @@ def _boundary_note(results: SelectionResults) -> str:
         "probit": "the probit limit: outcome coefficients are on the probit scale",
     }.get(kind, "the face")
     if status is Status.SIGMA_ZERO:
-        where = "independent equations: a plain logit and a plain probit"
+        where = "independent equations"
     return (
         f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "
         f"estimates and standard errors are those of {where}."
@@ -156,11 +152,7 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
         ("No. Observations:", [f"{results.nobs:,.0f}"]),
         ("Selected:", [f"{results.nobs_selected:,.0f}"]),
         ("Unselected:", [f"{results.nobs_unselected:,.0f}"]),
-        ("Log-Likelihood:", [f"{results.llf:#.6g}"]),
-        ("LL, independent:", [f"{results.llindep:#.6g}"]),
-        ("AIC:", [f"{results.aic:#.6g}"]),
-        ("BIC:", [f"{results.bic:#.6g}"]),
-        ("Pseudo R-squ.:", [f"{results.prsquared:#.4g}"]),
+        *((name, [value]) for name, value in results._header_rows().items()),
     ]
     return left, right
 
@@ -197,7 +189,7 @@ def summary(
 
 def _footer(results: SelectionResults) -> list[str]:
     lines = []
-    if results.status is not Status.STOPPED:
+    if results.status is not Status.STOPPED and results._is_likelihood:
         test = results._summary_cache("independence", lambda: str(_independence(results)))
         lines.append(test)
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")

@@ -1,0 +1,307 @@
+"""BiasCorr and BiasCorr*, the paper's contribution."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from statsmodels.tools.sm_exceptions import ModelWarning
+
+from ..design import Design
+from ..engine.binary import Independent, fit_independent
+from ..engine.integration import Integration
+from ..errors import DesignError, NoVariationError
+from ..results.biascorr import BiasCorrResults
+from ..results.selection import SelectionResults, SelectionResultsWrapper
+from .first_stage import (
+    Classifier,
+    Descent,
+    FirstStage,
+    check_classifier,
+    mean_soft_selection,
+    soften,
+    train,
+)
+from .greene import GreeneSelectionLogit
+from .normalization import Normalization
+from .target import augment
+
+SoftSelection = float | str | None
+
+
+class BiasCorrLogit(GreeneSelectionLogit):
+    """BiasCorr (Algorithm 1): Greene's objective on pseudolabelled rows with soft selection.
+
+    A classifier g_s of selection and a classifier g_y of the outcome give each unlabelled row the
+    soft selection value s-bar and a pseudolabel; Greene's objective is then maximised over all
+    rows.
+
+    Parameters
+    ----------
+    endog, exog, endog_select, exog_select, normalization, integration, device, missing, hasconst
+        As in :class:`GreeneSelectionLogit`.
+    selection_model : {"probit", "logit"} or classifier
+        g_s, trained on all rows to predict selection. Any object with ``fit`` and
+        ``predict_proba`` serves.
+    pseudolabel_model : {"logit", "mlp"}, MLP or classifier
+        g_y, trained on the labelled rows to predict the outcome.
+    soft_selection : float or "rowwise", optional
+        In place of s-bar, the mean predicted selection probability of the unlabelled rows: a value
+        in [0, 1], or each row's own prediction (which goes beyond the paper).
+    soft_pseudolabels : bool
+        Keep g_y's probabilities instead of 1[g_y > 0.5] (beyond the paper).
+    offset, offset_select, freq_weights, prob_weights : array_like, optional
+
+    Notes
+    -----
+    The objective is not the likelihood of the observed data, and its maximum does not estimate the
+    parameters of Greene's model consistently: there are no information criteria, and standard
+    errors are those of the pseudo-true parameter. With s-bar >= 1/2, or a selection equation that
+    separates perfectly, the objective has no finite maximum without a ``penalty``.
+
+    Mai, H., W. Huang, W. Du and X. Wu, A robust classifier under missing-not-at-random sample
+    selection bias.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import BiasCorrLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(2_000).data
+    >>> results = BiasCorrLogit.from_formula("y ~ x1 + x2", "s ~ x1 + x2 + z", data).fit()
+    >>> round(results.soft_selection, 2)
+    0.42
+    """
+
+    _results_class: ClassVar[type[SelectionResults]] = BiasCorrResults
+    _own: ClassVar[tuple[str, ...]] = (
+        "selection_model", "pseudolabel_model", "soft_selection", "soft_pseudolabels",
+    )  # fmt: skip
+    _set_up_keywords: ClassVar[tuple[str, ...]] = GreeneSelectionLogit._set_up_keywords + _own
+    _keywords: ClassVar[tuple[str, ...]] = GreeneSelectionLogit._keywords + _own
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        selection_model: Classifier = "probit",
+        pseudolabel_model: Classifier = "logit",
+        soft_selection: SoftSelection = None,
+        soft_pseudolabels: bool = False,
+        normalization: Normalization = "free",
+        integration: str | Integration = "quadrature",
+        device: str | torch.device = "auto",
+        missing: Any = "none",
+        hasconst: bool | None = None,
+        offset: Any = None,
+        offset_select: Any = None,
+        freq_weights: Any = None,
+        prob_weights: Any = None,
+    ) -> None:
+        self._take(selection_model, pseudolabel_model, soft_selection, soft_pseudolabels)
+        super().__init__(
+            endog, exog, endog_select, exog_select, normalization=normalization,
+            integration=integration, device=device, missing=missing, hasconst=hasconst,
+            offset=offset, offset_select=offset_select, freq_weights=freq_weights,
+            prob_weights=prob_weights,
+        )  # fmt: skip
+
+    def _take(
+        self,
+        selection_model: Classifier = "probit",
+        pseudolabel_model: Classifier = "logit",
+        soft_selection: SoftSelection = None,
+        soft_pseudolabels: bool = False,
+    ) -> None:
+        """Check and keep the keywords that are BiasCorr's own."""
+        check_classifier(selection_model, ("probit", "logit"), "selection_model")
+        check_classifier(pseudolabel_model, ("logit", "mlp"), "pseudolabel_model")
+        if soft_selection is not None and soft_selection != "rowwise":
+            known = isinstance(soft_selection, int | float | np.floating)
+            if not known or not 0.0 <= float(soft_selection) <= 1.0:
+                raise ValueError(
+                    f"soft_selection={soft_selection!r} must be a number in [0, 1] or 'rowwise'"
+                )
+        self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
+        self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
+        self._stage: FirstStage | None = None
+
+    def _set_up(self, design: Design, **options: Any) -> None:
+        own = {name: options.pop(name) for name in self._own if name in options}
+        if own or not hasattr(self, "_stage"):
+            self._take(**own)
+        super()._set_up(design, **options)
+
+    @classmethod
+    def from_target(
+        cls,
+        formula: str,
+        select_formula: str,
+        labeled: pd.DataFrame,
+        target: pd.DataFrame,
+        n: int | None = None,
+        match_on: Any = None,
+        rng: int | np.random.Generator | None = None,
+        *,
+        env: int = 0,
+        **keywords: Any,
+    ) -> Self:
+        """BiasCorr* (Algorithm 2): unlabelled rows come from a sample of the target population.
+
+        Parameters
+        ----------
+        formula, select_formula : str
+            As in ``from_formula``; the selection formula has no left side, because "selected" means
+            "comes from ``labeled``".
+        labeled : DataFrame
+            D_s, biased rows with labels.
+        target : DataFrame
+            D_N, unbiased rows without.
+        n : int, optional
+            Rows of the augmented set; by default as many as ``target`` has.
+        match_on : list of str or dict, optional
+            Columns that define "the same sample", by default all columns that both frames share
+            except the outcome; a dict maps continuous columns to cut points.
+        rng : int or Generator, optional
+            Of the draws from ``target``.
+        **keywords
+            Of ``from_formula``.
+        """
+        if "~" not in select_formula or select_formula.split("~", 1)[0].strip():
+            raise DesignError(
+                f"select_formula={select_formula!r} must have no left side, as in '~ x + z': rows "
+                "of labeled are selected, rows of target are not"
+            )
+        if match_on is None:
+            left = formula.split("~", 1)[0]
+            match_on = [c for c in labeled.columns if c in target.columns and c not in left]
+        if not len(match_on):
+            raise ValueError("match_on is empty: labeled and target share no covariates")
+        chosen = augment(labeled, target, match_on, n, rng)
+        if not len(chosen):
+            raise NoVariationError(
+                "target adds no rows: no tuple of match_on is more frequent there than in labeled. "
+                "Raise n, or match on fewer or coarser columns."
+            )
+        added = target.iloc[chosen]
+        data = pd.concat([labeled, added], ignore_index=True)
+        selected = np.r_[np.ones(len(labeled)), np.zeros(len(added))]
+        data["_from_labeled"] = selected
+        # Rows of target may carry labels; they are not read where _from_labeled is 0.
+        return cls.from_formula(
+            formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
+        )
+
+    # -- Algorithm 1 -------------------------------------------------------------------------------
+
+    @property
+    def first_stage(self) -> FirstStage:
+        """g_s and g_y, trained to their maxima where nothing else was asked for."""
+        if self._stage is None:
+            self._stage = train(self.design, self.selection_model, self.pseudolabel_model)
+        return self._stage
+
+    @property
+    def training_design(self) -> Design:
+        """D'_tr: soft selection in s, labels and pseudolabels in y."""
+        return soften(
+            self.design, self.first_stage, self.soft_selection,
+            soft_pseudolabels=self.soft_pseudolabels,
+        )  # fmt: skip
+
+    def _soft(self) -> float:
+        """s-bar, or the value in its place (the mean of row-wise ones)."""
+        if self.soft_selection is None or self.soft_selection == "rowwise":
+            return mean_soft_selection(self.design, self.first_stage)
+        return float(self.soft_selection)
+
+    def _sibling(self, normalization: Normalization) -> Self:
+        other = super()._sibling(normalization)
+        other._stage = self._stage
+        return other
+
+    def _independent(self, penalty: float) -> Independent:
+        """Start values from the labelled rows; the value is the objective's at independence."""
+        apart = fit_independent(self._rows_of(self.design), penalty=penalty)
+        face = self._sibling("independent")
+        fit = face._fit(apart, None, "newton", penalty, {})
+        return replace(apart, params=fit.solution.params[:-1], value=fit.solution.value)
+
+    def fit(
+        self,
+        start_params: Any = None,
+        method: Any = "newton",
+        maxiter: int | None = None,
+        cov_type: str | None = None,
+        cov_kwds: dict[str, Any] | None = None,
+        disp: bool = False,
+        penalty: float = 0.0,
+        callback: Any = None,
+        first_stage_tol: tuple[float, float] = (1e-3, 1e-4),
+        **options: Any,
+    ) -> SelectionResultsWrapper:
+        """Run Algorithm 1.
+
+        Parameters
+        ----------
+        start_params, method, maxiter, cov_kwds, disp, penalty, callback
+            As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
+            paper's protocol: early-stopped gradient descent, in the first stages too.
+        cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
+            "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
+            and s-bar. The others are given the pseudolabels.
+        first_stage_tol : pair of float
+            Relative loss changes at which "sgd" stops g_s and g_y.
+        **options
+            As in :meth:`GreeneSelectionLogit.fit`.
+        """
+        model = self
+        if method == "sgd":
+            descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
+            model = self._sibling(self.normalization)
+            model._stage = train(self.design, self.selection_model, self.pseudolabel_model, descent)
+            model._rows = None
+        model._check_pseudolabels(method, penalty)
+        if cov_type is None:
+            ready = model.first_stage.parametric and method != "sgd"
+            cov_type = "stacked" if ready else "HC0"
+        return super(BiasCorrLogit, model).fit(
+            start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, **options
+        )
+
+    def _check_pseudolabels(self, method: str, penalty: float) -> None:
+        """Name what makes the objective degenerate, before the fit."""
+        soft = self._soft()
+        values = self.training_design.s[~self.design.labelled]
+        if values.max() >= 0.5:
+            text = (
+                f"soft_selection is {soft:.4f}" if values.min() == values.max()
+                else f"soft_selection reaches {values.max():.4f}"
+            )  # fmt: skip
+            text += ": at 1/2 and above no row pulls the selection index down"
+            if method != "sgd" and penalty == 0.0:
+                raise ValueError(
+                    f"{text}, so the objective has no finite maximum. Use a ridge penalty "
+                    "(penalty=1e-4), a smaller soft_selection, or the paper's early-stopped "
+                    "method='sgd'."
+                )
+            warnings.warn(
+                f"{text}; the selection coefficients are where the "
+                f"{'optimiser stopped' if method == 'sgd' else 'penalty'} put them.",
+                ModelWarning,
+                stacklevel=3,
+            )
+        labels = self.training_design.y[~self.design.labelled]
+        if labels.min() == labels.max() and not self.soft_pseudolabels:
+            warnings.warn(
+                f"all {len(labels)} pseudolabels are {labels[0]:.0f}: g_y sees one class among the "
+                "unlabelled rows, and the estimates mostly repeat it.",
+                ModelWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,174 @@
+"""Algorithm 1, lines 4 to 14: the two classifiers, soft selection and pseudolabels.
+
+Each step is a function of the design: ``train`` learns g_s on all rows and g_y on the labelled
+ones, ``soften`` returns the paper's training set D'_tr as a design, whose s is the soft selection
+value and whose y is the label or the pseudolabel.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..design import Design
+from ..engine.binary import BinaryFit, descend_binary, fit_binary
+from ..engine.halfline import LOGIT, PROBIT, Link
+from ..engine.mlp import MLP, fit_mlp
+from ..errors import NoVariationError
+
+Floats = NDArray[np.float64]
+Classifier = Any
+"""A name, or an object with scikit-learn's ``fit(X, y)`` and ``predict_proba(X)``."""
+
+_LINKS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
+_CDF: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "probit": torch.special.ndtr,
+    "logit": torch.sigmoid,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One fitted classifier."""
+
+    name: str  # for the summary
+    probability: Floats  # (n,) at every row of the design
+    fit: BinaryFit | None = None  # of "probit" and "logit"
+    estimator: Any = None  # of everything else
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """The paper's way of training a first stage: stopped when the loss hardly changes."""
+
+    tol: float
+    lr: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStage:
+    """Both classifiers."""
+
+    select: Trained  # g_s
+    outcome: Trained  # g_y
+
+    @property
+    def parametric(self) -> bool:
+        """Both are regressions at their maximum, so the stacked covariance is defined."""
+        return self.select.fit is not None and self.outcome.fit is not None
+
+
+def check_classifier(model: Classifier, names: tuple[str, ...], argument: str) -> None:
+    """Refuse what is neither a known name nor a classifier."""
+    if isinstance(model, str):
+        if model not in names:
+            raise ValueError(
+                f"{argument}={model!r} is unknown; use one of {list(names)} or a classifier with "
+                "fit and predict_proba"
+            )
+    elif not isinstance(model, MLP) and not (
+        hasattr(model, "fit") and hasattr(model, "predict_proba")
+    ):
+        raise ValueError(f"{argument}={model!r} must have the methods fit and predict_proba")
+
+
+def train(
+    design: Design,
+    selection_model: Classifier,
+    pseudolabel_model: Classifier,
+    descent: tuple[Descent, Descent] | None = None,
+) -> FirstStage:
+    """Lines 4 and 5: g_s on all rows, g_y on the labelled ones.
+
+    Parameters
+    ----------
+    descent : pair, optional
+        Train g_s and g_y by early-stopped gradient descent instead of to the maximum; only for
+        "probit" and "logit".
+    """
+    by = descent or (None, None)
+    seen = design.labelled
+    select = _train_one(selection_model, design.W, design.s, design.W, design.weights, by[0])
+    weights = None if design.weights is None else design.weights[seen]
+    outcome = _train_one(
+        pseudolabel_model, design.X[seen], design.y[seen], design.X, weights, by[1]
+    )
+    return FirstStage(select, outcome)
+
+
+def _train_one(
+    model: Classifier,
+    X: Floats,
+    y: Floats,
+    everywhere: Floats,
+    weights: Floats | None,
+    descent: Descent | None,
+) -> Trained:
+    X_t, y_t, all_t = (torch.as_tensor(v, dtype=torch.float64) for v in (X, y, everywhere))
+    weight = None if weights is None else torch.as_tensor(weights)
+    if isinstance(model, str) and model in _LINKS:
+        link = _LINKS[model]
+        columns = X_t.mT.contiguous()
+        fit = (
+            fit_binary(columns, y_t, link, weight=weight)
+            if descent is None
+            else descend_binary(columns, y_t, link, weight=weight, lr=descent.lr, tol=descent.tol)
+        )
+        return Trained(model, _CDF[model](all_t @ fit.params).numpy(), fit)
+    if isinstance(model, MLP) or model == "mlp":
+        settings = model if isinstance(model, MLP) else MLP()
+        network = fit_mlp(X_t, y_t, settings, weight)
+        return Trained(f"mlp{settings.hidden}", network(all_t).numpy(), estimator=network)
+    estimator = copy.deepcopy(model)
+    extra = {} if weights is None else {"sample_weight": weights}
+    estimator.fit(X, y.astype(int), **extra)
+    probability = np.asarray(estimator.predict_proba(everywhere), dtype=float)
+    probability = probability[:, -1] if probability.ndim == 2 else probability
+    return Trained(type(estimator).__name__, probability, estimator=estimator)
+
+
+def mean_soft_selection(design: Design, stage: FirstStage) -> float:
+    """Line 10: the mean predicted selection probability of the unlabelled rows."""
+    missing = ~design.labelled
+    weights = None if design.weights is None else design.weights[missing]
+    return float(np.average(stage.select.probability[missing], weights=weights))
+
+
+def soften(
+    design: Design,
+    stage: FirstStage,
+    soft_selection: float | str | None = None,
+    *,
+    soft_pseudolabels: bool = False,
+) -> Design:
+    """Lines 6 to 14: the training set D'_tr.
+
+    Parameters
+    ----------
+    soft_selection : float or "rowwise", optional
+        In place of the mean: a value, or each row's own predicted probability.
+    soft_pseudolabels : bool
+        Keep g_y's probabilities instead of 1[g_y > 0.5].
+    """
+    missing = ~design.labelled
+    if not missing.any():
+        raise NoVariationError(
+            "BiasCorr needs unlabelled rows, and every row has a label; use a plain Logit."
+        )
+    if soft_selection is None:
+        soft: Any = mean_soft_selection(design, stage)
+    elif soft_selection == "rowwise":
+        soft = stage.select.probability[missing]
+    else:
+        soft = float(soft_selection)
+    guess = stage.outcome.probability[missing]
+    labels = guess if soft_pseudolabels else (guess > 0.5).astype(float)
+    s, y = design.s.copy(), design.y.copy()
+    s[missing], y[missing] = soft, labels
+    return replace(design, s=s, y=y)

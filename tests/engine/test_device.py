@@ -1,0 +1,160 @@
+"""Placement, proved without a GPU: fake tensors have a device and a shape but no numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from statsmodels_mnar.engine import (
+    FreeForm,
+    LoadingForm,
+    Objective,
+    ProbitForm,
+    Quadrature,
+    Rows,
+    Simulation,
+    fullline,
+    halfline,
+    objective,
+    resolve_device,
+)
+from statsmodels_mnar.engine.device import block_rows
+from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws
+from statsmodels_mnar.engine.newton import _Search, judge, scaled_model, trust_region_step
+
+FORMS = {
+    "free": FreeForm(),
+    "standardized": FreeForm(standardized=True),
+    "hermite": FreeForm(Quadrature("gauss-hermite")),
+    "simulation": FreeForm(Simulation(n_draws=8)),
+    "loading": LoadingForm(),
+    "probit": ProbitForm(),
+}
+
+
+@pytest.fixture(params=["linear", "log"])
+def fake_cuda(request, monkeypatch):
+    """Fake tensors on a GPU, with or without rows that take the log-space path."""
+
+    def rows_below(values, floor):
+        count = 0 if request.param == "linear" else 2
+        index = torch.zeros(count, dtype=torch.int64, device=values.device)
+        return index, index.clone()
+
+    monkeypatch.setattr(fullline, "_rows_below", rows_below)
+    monkeypatch.setattr(halfline, "_rows_below", rows_below)
+    # What the host reads of the parameters has no number either: any will do.
+    monkeypatch.setattr(objective, "_host", lambda values: np.full(tuple(values.shape), 0.5))
+    with FakeTensorMode(allow_non_fake_inputs=False):
+        yield torch.device("cuda")
+
+
+def build(device):
+    """Two rows of every kind."""
+    X = np.column_stack([np.ones(6), np.arange(6.0)])
+    s = np.array([0.0, 1.0, 0.4, 0.0, 1.0, 0.5])
+    return Rows.build(X, X[:, :1], np.array([0, 1, 1, 0, 0, 0.3]), s, device=device)
+
+
+def assert_on(device, *tensors):
+    for tensor in tensors:
+        assert tensor.device.type == device.type
+        assert tensor.dtype == torch.float64
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+def test_objective_stays_on_the_device(fake_cuda, form, penalty):
+    rows = build(fake_cuda)
+    assert all(
+        getattr(rows, field.name).device.type == "cuda"
+        for field in dataclasses.fields(rows)
+        if field.type == "Tensor"
+    )
+    target = Objective(rows, form, penalty=penalty)
+    theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
+    at = target.evaluate(theta)
+    assert_on(fake_cuda, at.value, at.score, at.hessian)
+    assert at.hessian.shape == (2, target.n_params, target.n_params)
+    assert_on(fake_cuda, target.row_values(theta), target.row_scores(theta), target.opg(theta))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_newton_step_stays_on_the_device(fake_cuda, form):
+    target = Objective(build(fake_cuda), form)
+    theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
+    free = torch.ones_like(theta, dtype=torch.bool)
+    search = _Search(target, theta, free, torch.ones(2, 6, dtype=torch.float64, device=fake_cuda))
+    search.step()
+    assert_on(fake_cuda, search.theta, search.radius, search.at.value, search.at.hessian)
+    score, information, _ = scaled_model(target, search.theta, free, search.at)
+    norm, maximum, flat = judge(score, information, search.at.value, 6.0, 1e-8)
+    assert {norm.device.type, maximum.device.type, flat.device.type} == {"cuda"}
+
+
+@pytest.mark.parametrize("kind", DRAW_KINDS)
+def test_draws_are_made_on_the_device_of_the_keys(kind):
+    with FakeTensorMode():
+        keys = torch.arange(5, device="cuda")
+        assert_on(keys.device, normal_draws(keys, 16, kind, 0))
+
+
+def test_trust_region_step_stays_on_the_device():
+    with FakeTensorMode():
+        score = torch.ones(3, 4, dtype=torch.float64, device="cuda")
+        step = trust_region_step(score, torch.diag_embed(score), score[:, 0])
+        assert_on(score.device, step)
+
+
+def test_a_planted_mismatch_is_caught(fake_cuda, monkeypatch):
+    """The tests above can fail: nodes left on the CPU, as a forgotten device= would."""
+    target = Objective(build(fake_cuda), FreeForm())
+    theta = torch.zeros(1, target.n_params, dtype=torch.float64, device=fake_cuda)
+    at_home = FreeForm.nodes
+    monkeypatch.setattr(
+        FreeForm, "nodes", lambda self, at, device: at_home(self, at, torch.device("cpu"))
+    )
+    with pytest.raises(RuntimeError, match="cpu"):
+        target.evaluate(theta)
+
+
+def test_auto_takes_what_there_is():
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert resolve_device("auto").type == expected
+    assert resolve_device().type == expected
+    assert resolve_device(torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "cuda:x", "AUTO", None])
+def test_unknown_devices_are_named(name):
+    with pytest.raises(ValueError, match=f"device={name!r} is not a torch device"):
+        resolve_device(name)
+
+
+@pytest.mark.parametrize("name", ["meta", "mps", "cuda:99"])
+def test_devices_without_float64_or_not_present_are_refused(name):
+    with pytest.raises(ValueError, match=f"device='{name}' cannot hold float64"):
+        resolve_device(name)
+
+
+def test_device_without_float64_is_refused_where_it_is_present(monkeypatch):
+    """What torch says on Apple's GPU, where only float32 exists."""
+
+    def zeros(*size, dtype, device):
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+
+    monkeypatch.setattr(torch, "zeros", zeros)
+    with pytest.raises(ValueError, match="cannot hold float64, which the likelihood needs"):
+        resolve_device("mps")
+
+
+def test_blocks_fit_the_cache_on_a_cpu_and_the_budget_elsewhere():
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert block_rows(32, cpu, 2**28) == 2**18 // 32
+    assert block_rows(32, cuda, 2**28) == 2**28 // (96 * 32)
+    assert block_rows(10_000, cpu, 2**20) == 1  # the budget comes first
+    assert block_rows(10**9, cuda, 2**20) == 1
