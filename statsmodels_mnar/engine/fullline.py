@@ -156,9 +156,36 @@ def _log_space(
         z = c * (b * cosh + e * sinh)
         return z, mills(z)
 
+    def centre() -> Tensor:
+        """Where the integrand's mass is: between the modes of its two log-concave parts.
+
+        Those are gain * L and the floor. The lower one matters only where it is near: within t of
+        the other's mode its height has to make up for exp(-t^2/2).
+        """
+
+        def mode(of_label: float) -> Tensor:
+            return falling_root(
+                lambda e: (
+                    of_label * sign * sigma * torch.sigmoid(-sign * (a + sigma * e))
+                    + c * sinh * select(e)[1]
+                    - e
+                ),
+                a,
+            )
+
+        def height(e: Tensor) -> Tensor:
+            return outcome(e)[0] + log_ndtr(select(e)[0]) - 0.5 * e * e
+
+        labelled = mode(1.0)
+        if block.kind == "hard":
+            return labelled
+        bare = mode(0.0)
+        bare_wins = height(bare) > height(labelled)
+        high, low = torch.where(bare_wins, bare, labelled), torch.where(bare_wins, labelled, bare)
+        return high + 0.5 * (low - high).clamp(-4.0, 4.0)
+
     if nodes.recenter:
-        mode = falling_root(lambda e: sigma * outcome(e)[1] + c * sinh * select(e)[1] - e, a)
-        e = mode + nodes.e[member, :, 0]
+        e = centre() + nodes.e[member, :, 0]
         step = nodes.e[member, 1, 0] - nodes.e[member, 0, 0]
         log_weight = torch.log(step)[:, None] + log_pdf(e)
     else:

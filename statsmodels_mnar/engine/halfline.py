@@ -221,7 +221,7 @@ def _assemble(
     end = block.gain * torch.exp(link.log_cdf(x) + log_density)
     end_slope = sign * link.ratios(x)[0] * end
     if block.kind == "soft":
-        end = end + block.floor * torch.exp(log_density)
+        end = end + torch.exp(torch.log(block.floor) + log_density)
     first = [share * ratios[0], side * end, side * share * ratios[1]]
     if order == 1:
         return RowTerms(value, torch.stack(first))

@@ -54,6 +54,12 @@ class SelectionModel(GenericLikelihoodModel):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
+    _faces: ClassVar[dict[Status, Normalization]] = {
+        Status.RHO_PLUS: "loading",
+        Status.RHO_MINUS: "loading",
+        Status.SIGMA_INFINITE: "probit",
+        Status.SIGMA_ZERO: "independent",
+    }
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
     _set_up_keywords: ClassVar[tuple[str, ...]] = ("normalization", "integration", "device")
     _keywords: ClassVar[tuple[str, ...]] = (
@@ -399,18 +405,15 @@ class SelectionModel(GenericLikelihoodModel):
         spec = self._parametrized
         searched = spec.kind == "free" and spec.free.all()
         if searched and method == "newton":
-            found = search_free(
-                objective,
-                independent,
-                lambda name: (
-                    self._sibling(name)._fit(independent, None, method, penalty, options).solution
-                ),
-                start_params,
-                **options,
-            )
-            on_face = found.normalization != "free"
-            model = self._sibling(found.normalization) if on_face else self
-            return Fit(model, found.solution, independent, method, None, penalty, found.faces)
+
+            def fit_face(status: Status) -> Fit:
+                face = self._sibling(self._faces[status])
+                return face._fit(independent, None, method, penalty, options)
+
+            found = search_free(objective, independent, fit_face, start_params, **options)
+            if found.face is None:
+                return Fit(self, found.solution, independent, method, None, penalty, found.faces)
+            return replace(_named(found.face, found.solution.status), faces=found.faces)
         start = None if start_params is None else self._expand(start_params)
         if start is None and method != "sgd":
             start = start_values(
@@ -443,9 +446,8 @@ class SelectionModel(GenericLikelihoodModel):
             return fit
         rho = 1.0 if fit.solution.status is Status.RHO_PLUS else -1.0
         face = self._sibling({"sigma": sigma, "rho": rho})
-        solution = face._fit(fit.independent, None, "newton", fit.penalty, options).solution
-        solution = replace(solution, status=fit.solution.status)
-        return replace(fit, model=face, solution=solution, start_params=None)
+        on_face = face._fit(fit.independent, None, "newton", fit.penalty, options)
+        return _named(on_face, fit.solution.status)
 
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
@@ -547,6 +549,13 @@ def _index(exog: Any, own: Any, coef: Floats, offset: Any, own_offset: Any, name
         raise ValueError(f"{name} must have {coef.size} columns, got shape {matrix.shape}")
     index = matrix @ coef
     return index if offset is None else index + np.asarray(offset, dtype=float)
+
+
+def _named(face: Fit, status: Status) -> Fit:
+    """A converged fit on a face, by the name of the boundary."""
+    if not face.solution.status.converged:
+        return face
+    return replace(face, solution=replace(face.solution, status=status), start_params=None)
 
 
 def _check_options(method: str, options: dict[str, Any]) -> None:

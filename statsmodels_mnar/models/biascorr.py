@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -13,7 +14,9 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..design import Design
 from ..engine.binary import Independent, fit_independent
+from ..engine.forms import FreeForm
 from ..engine.integration import Integration
+from ..engine.solution import Status
 from ..errors import DesignError, NoVariationError
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
@@ -27,7 +30,7 @@ from .first_stage import (
     train,
 )
 from .greene import GreeneSelectionLogit
-from .normalization import Normalization
+from .normalization import Normalization, Parametrized
 from .target import augment
 
 SoftSelection = float | str | None
@@ -77,6 +80,13 @@ class BiasCorrLogit(GreeneSelectionLogit):
     """
 
     _results_class: ClassVar[type[SelectionResults]] = BiasCorrResults
+    # Soft rows have no closed form at sigma = 0 or infinity: these faces are held close by.
+    _faces: ClassVar[dict[Status, Normalization]] = {
+        Status.RHO_PLUS: "loading",
+        Status.RHO_MINUS: "loading",
+        Status.SIGMA_INFINITE: {"sigma": 50.0},
+        Status.SIGMA_ZERO: {"sigma": 1e-3},
+    }
     _own: ClassVar[tuple[str, ...]] = (
         "selection_model", "pseudolabel_model", "soft_selection", "soft_pseudolabels",
     )  # fmt: skip
@@ -198,6 +208,16 @@ class BiasCorrLogit(GreeneSelectionLogit):
             formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
         )
 
+    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+        if normalization == "probit":
+            raise ValueError(
+                "normalization='probit' is not defined for BiasCorr, whose soft rows have no "
+                "bivariate normal probability; use 'free', 'loading' or a fixed sigma"
+            )
+        if normalization == "independent":  # at sigma = 0 soft rows still depend on rho: both zero
+            return Parametrized(FreeForm(integration), "free", (math.log(1e-8), 0.0))
+        return super()._parametrize(normalization, integration)
+
     # -- Algorithm 1 -------------------------------------------------------------------------------
 
     @property
@@ -231,7 +251,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
         apart = fit_independent(self._rows_of(self.design), penalty=penalty)
         face = self._sibling("independent")
         fit = face._fit(apart, None, "newton", penalty, {})
-        return replace(apart, params=fit.solution.params[:-1], value=fit.solution.value)
+        return replace(apart, params=fit.solution.params[:-2], value=fit.solution.value)
 
     def fit(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,18 +21,13 @@ from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_batch
 from ..engine.solution import Solution, Status
+from ..results.selection import Fit
+from .normalization import Normalization
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _RANKING_ROWS = 8_192
-
-_FACE_OF = {
-    Status.RHO_PLUS: "loading",
-    Status.RHO_MINUS: "loading",
-    Status.SIGMA_INFINITE: "probit",
-    Status.SIGMA_ZERO: "independent",
-}
 
 
 def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
@@ -90,15 +85,15 @@ class _Inner(FreeForm):
 class Found:
     """The maximum of the closed model."""
 
-    solution: Solution
-    normalization: str  # of the face it lies on, or "free"
+    solution: Solution  # the interior's, whose status names the face where there is one
+    face: Fit | None  # the fit on that face
     faces: dict[str, float]  # log-likelihoods compared
 
 
 def search_free(
     objective: Objective,
     start: Independent,
-    fit_face: Callable[[str], Solution],
+    fit_face: Callable[[Status], Fit],
     params: Floats | None = None,
     **options: Any,
 ) -> Found:
@@ -107,7 +102,7 @@ def search_free(
     Parameters
     ----------
     fit_face : callable
-        Fits the model under the normalization it is given.
+        Fits the face that a boundary status names.
     params : ndarray, optional
         The user's start values; otherwise Newton starts with each sign of rho.
     """
@@ -122,20 +117,22 @@ def search_free(
         starts = np.stack([starts[i + int(np.argmax(values[i : i + 2]))] for i in (0, 2)])
     best = max(maximize_batch(inner, starts, **options), key=_comparable)
     faces = {"independent": start.value}
-    if best.status.boundary:
-        name = _FACE_OF[best.status]
-        face = fit_face(name)
-        faces[name] = face.value
-        if face.value >= best.value:
-            return Found(replace(face, status=best.status), name, faces)
-        best = maximize(objective, best.params, **options)
-        if best.status.boundary:
-            name = _FACE_OF[best.status]
-            face = fit_face(name)
-            faces[name] = face.value
-            return Found(replace(face, status=best.status), name, faces)
+    for last in (False, True):
+        if not best.status.boundary:
+            break
+        face = fit_face(best.status)
+        faces[_label(face.model.normalization)] = face.solution.value
+        if last or face.solution.value >= best.value:
+            return Found(best, face, faces)
+        best = maximize(objective, best.params, **options)  # closer to the face
     faces["free"] = best.value
-    return Found(best, "free", faces)
+    return Found(best, None, faces)
+
+
+def _label(normalization: Normalization) -> str:
+    if isinstance(normalization, str):
+        return normalization
+    return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
 
 
 def _comparable(solution: Solution) -> float:

@@ -96,8 +96,9 @@ def _boundary_note(results: SelectionResults) -> str:
     where = {
         "loading": "the loading form, where loading = rho * sigma",
         "probit": "the probit limit: outcome coefficients are on the probit scale",
-    }.get(kind, "the face")
-    if status is Status.SIGMA_ZERO:
+        "free": f"a sigma held at {results.sigma:g}, close to that boundary",
+    }[kind]
+    if results.model.normalization == "independent":
         where = "independent equations"
     return (
         f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "

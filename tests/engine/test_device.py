@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
 from statsmodels_mnar.engine import (
     FreeForm,
@@ -36,6 +39,93 @@ FORMS = {
 }
 
 
+class ByOperators(TorchFunctionMode):
+    """Methods that a torch without CUDA refuses, by operators: indexing, contiguous, as_tensor.
+
+    All else runs as it is, and every operator checks devices.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.as_tensor:
+            return as_tensor(*args, **(kwargs or {}))
+        if func is Tensor.contiguous:
+            return torch.ops.aten.clone(*args, memory_format=torch.contiguous_format)
+        if func is Tensor.__getitem__:
+            return indexed(*args)
+        if func is Tensor.__setitem__:
+            return assign(*args)
+        try:
+            return func(*args, **(kwargs or {}))
+        except RuntimeError as e:
+            print("FUNC", func, [type(a) for a in args], str(e)[:80])
+            raise
+
+
+def as_tensor(value, dtype=None, device=None):
+    there = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+    dtype, device = dtype or there.dtype, torch.device(device or there.device)
+    if there.device.type == device.type and there.dtype == dtype:
+        return there
+    return torch.empty(there.shape, dtype=dtype, device=device)
+
+
+def taken_apart(tensor, index):
+    """The view that slices, numbers and None make, and the index tensors along its axes."""
+    index = index if isinstance(index, tuple) else (index,)
+    if any(part is Ellipsis for part in index):
+        at = next(i for i, part in enumerate(index) if part is Ellipsis)
+        used = sum(part is not None and part is not Ellipsis for part in index)
+        index = index[:at] + (slice(None),) * (tensor.ndim - used) + index[at + 1 :]
+    tensors, axis = [], 0
+    for part in index:
+        if part is None:
+            tensor = tensor.unsqueeze(axis)
+        elif isinstance(part, Tensor):
+            tensors += [None] * (axis - len(tensors)) + [part]
+        elif isinstance(part, slice):
+            tensor = torch.ops.aten.slice(tensor, axis, part.start, part.stop, part.step or 1)
+        else:
+            tensor = torch.ops.aten.select(tensor, axis, int(part))
+            continue
+        axis += 1
+    return tensor, tensors
+
+
+def indexed(tensor, index):
+    view, tensors = taken_apart(tensor, index)
+    return torch.ops.aten.index(view, tensors) if tensors else view
+
+
+def assign(tensor, index, value):
+    view, tensors = taken_apart(tensor, index)
+    if tensors:
+        torch.ops.aten.index_put_(view, tensors, value)
+    elif isinstance(value, Tensor):
+        torch.ops.aten.copy_(view, value)
+    else:
+        view.fill_(value)
+
+
+@contextlib.contextmanager
+def fake_tensors():
+    with FakeTensorMode(allow_non_fake_inputs=False), ByOperators():
+        yield
+
+
+def test_the_replaced_indexing_is_torchs_own():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    two = torch.tensor([1, 0])
+    for index in [
+        0, (slice(None), 1), (..., slice(1, 3)), (None, 1), (two, None), (two, slice(None), 0),
+        (two, two), (..., two, two), (slice(None), two), (slice(None), None), (..., 2),
+    ]:  # fmt: skip
+        assert torch.equal(indexed(x, index), x[index])
+        mine, theirs = x.clone(), x.clone()
+        assign(mine, index, torch.tensor(-1.0))
+        theirs[index] = -1.0
+        assert torch.equal(mine, theirs)
+
+
 @pytest.fixture(params=["linear", "log"])
 def fake_cuda(request, monkeypatch):
     """Fake tensors on a GPU, with or without rows that take the log-space path."""
@@ -49,7 +139,7 @@ def fake_cuda(request, monkeypatch):
     monkeypatch.setattr(halfline, "_rows_below", rows_below)
     # What the host reads of the parameters has no number either: any will do.
     monkeypatch.setattr(objective, "_host", lambda values: np.full(tuple(values.shape), 0.5))
-    with FakeTensorMode(allow_non_fake_inputs=False):
+    with fake_tensors():
         yield torch.device("cuda")
 
 
@@ -98,13 +188,13 @@ def test_newton_step_stays_on_the_device(fake_cuda, form):
 
 @pytest.mark.parametrize("kind", DRAW_KINDS)
 def test_draws_are_made_on_the_device_of_the_keys(kind):
-    with FakeTensorMode():
+    with fake_tensors():
         keys = torch.arange(5, device="cuda")
         assert_on(keys.device, normal_draws(keys, 16, kind, 0))
 
 
 def test_trust_region_step_stays_on_the_device():
-    with FakeTensorMode():
+    with fake_tensors():
         score = torch.ones(3, 4, dtype=torch.float64, device="cuda")
         step = trust_region_step(score, torch.diag_embed(score), score[:, 0])
         assert_on(score.device, step)
