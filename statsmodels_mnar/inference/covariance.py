@@ -113,20 +113,31 @@ def _one_way(parts: Ingredients, codes: NDArray[np.int64]) -> tuple[Floats, int]
     return sums.T @ sums * (count / (count - 1) if parts.use_correction else 1.0), count
 
 
+def _cluster_meat(parts: Ingredients) -> tuple[Floats, tuple[int, ...]]:
+    """Meat of one or two ways of clustering and their numbers of clusters."""
+    meats, counts = zip(*(_one_way(parts, codes) for codes in parts.groups), strict=True)
+    total = sum(meats)
+    if len(parts.groups) == 2:
+        first, second = parts.groups
+        both = pd.factorize(first * (second.max() + 1) + second)[0]
+        total = total - _one_way(parts, both)[0]
+    return total, counts
+
+
+def meat(cov_type: str, parts: Ingredients) -> Floats:
+    """What a robust covariance has between its two Hessians."""
+    return _cluster_meat(parts)[0] if cov_type == "cluster" else _meat(parts)
+
+
 def _cluster(parts: Ingredients) -> Covariance:
     if not parts.groups:
         raise ValueError(
             "cov_type='cluster' needs cov_kwds={'groups': ...}: a column name, a Series or an array"
         )
-    meats, counts = zip(*(_one_way(parts, codes) for codes in parts.groups), strict=True)
-    meat = sum(meats)
-    if len(parts.groups) == 2:
-        first, second = parts.groups
-        both = pd.factorize(first * (second.max() + 1) + second)[0]
-        meat = meat - _one_way(parts, both)[0]
+    filling, counts = _cluster_meat(parts)
     way = "clusters" if len(counts) == 1 else "two-way clusters"
     return Covariance(
-        _sandwich(parts, meat),
+        _sandwich(parts, filling),
         "cluster",
         f"robust to dependence within {' and '.join(str(c) for c in counts)} {way}",
         counts,

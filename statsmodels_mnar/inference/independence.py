@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,12 +56,21 @@ def wald(estimate: float, variance: float) -> IndependenceTest:
 
 
 def score(
-    objective: Objective, independent: Independent, *, probit: bool, robust: bool
+    objective: Objective,
+    independent: Independent,
+    *,
+    probit: bool,
+    meat: Callable[[Floats], Floats] | None = None,
 ) -> IndependenceTest:
     """From the two equations fitted apart alone.
 
     The score of the loading (probit outcome: athrho) at zero. The free form, a fixed sigma and the
-    loading form have the same test. ``robust`` uses the sandwich of the scores.
+    loading form have the same test.
+
+    Parameters
+    ----------
+    meat : callable, optional
+        (n, P) unweighted row scores -> their covariance, for a robust test.
     """
     null = objective.with_form(ProbitForm() if probit else LoadingForm())
     theta = np.append(independent.params, 0.0)
@@ -68,8 +78,7 @@ def score(
     assert at.score is not None and at.hessian is not None
     inverse = invert(-at.hessian[0].cpu().numpy())
     move = float(inverse[-1] @ at.score[0].cpu().numpy())
-    if robust:
-        weights = null.rows.weight
-        meat = null.opg(theta, weights * weights).cpu().numpy()
-        return _test("score", move**2 / float(inverse[-1] @ meat @ inverse[-1]))
+    if meat is not None:
+        filling = meat(null.row_scores(theta).cpu().numpy())
+        return _test("score", move**2 / float(inverse[-1] @ filling @ inverse[-1]))
     return _test("score", move**2 / float(inverse[-1, -1]))

@@ -27,7 +27,8 @@ from ..inference.covariance import Covariance, Ingredients
 from ..inference.dependence import Dependence, dependence, dependence_table
 from ..inference.identification import Identification, identify
 from ..inference.independence import IndependenceTest
-from . import tables
+from . import bootstrap, tables
+from .bootstrap import BootstrapResults
 from .groups import group_codes
 
 Floats = NDArray[np.float64]
@@ -67,6 +68,8 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
+    _groups: tuple[NDArray[np.int64], ...] = ()
+    _use_correction: bool = True
 
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
@@ -80,7 +83,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         self.scale = 1.0
         self._use_t = False
         self._cache: dict[str, Any] = {}
-        self._data_attr: list[str] = []
+        self._data_attr: list[str] = ["_groups"]
         self._data_in_cache = ["fittedvalues", "resid", "score_obsv"]
         self.mle_settings = {"optimizer": fit.method, "start_params": fit.start_params}
         self.mle_retvals = {
@@ -116,6 +119,11 @@ class SelectionResults(GenericLikelihoodModelResults):
             raise ValueError(
                 f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
             )
+        if self._sampling and cov_type in ("nonrobust", "OPG"):
+            raise ValueError(
+                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
+                "'cluster'"
+            )
         if self.status is Status.STOPPED:
             size = len(self.params)
             return Covariance(
@@ -126,15 +134,22 @@ class SelectionResults(GenericLikelihoodModelResults):
         groups: tuple[NDArray[np.int64], ...] = ()
         if cov_type == "cluster":
             groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
-        parts = Ingredients(
+        self._groups, self._use_correction = groups, cov_kwds.get("use_correction", True)
+        scores = self.model._row_scores(self.params) if needs_scores else empty
+        return covariance.estimate(cov_type, self._ingredients(scores))
+
+    def _meat(self, scores: Floats) -> Floats:
+        return covariance.meat(self.cov_type, self._ingredients(scores))
+
+    def _ingredients(self, scores: Floats) -> Ingredients:
+        return Ingredients(
             hessian=self._hessian(),
-            scores=self.model._row_scores(self.params) if needs_scores else empty,
+            scores=scores,
             weights=self.model.design.weights,
             sampling=self._sampling,
-            groups=groups,
-            use_correction=cov_kwds.get("use_correction", True),
+            groups=self._groups,
+            use_correction=self._use_correction,
         )
-        return covariance.estimate(cov_type, parts)
 
     def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         found = self._covariance(cov_type, cov_kwds)
@@ -318,7 +333,7 @@ class SelectionResults(GenericLikelihoodModelResults):
                 self.model._objective(),
                 self.fit_info.independent,
                 probit=self.model._probit_outcome,
-                robust=robust,
+                meat=self._meat if robust else None,
             )
         name = self.model.param_names[-1]
         if name not in ("athrho", "loading"):
@@ -439,6 +454,34 @@ class SelectionResults(GenericLikelihoodModelResults):
     def resid(self) -> Floats:
         """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
         return self.model.endog - self.fittedvalues
+
+    def bootstrap(
+        self,
+        n_rep: int = 999,
+        rng: int | np.random.Generator | None = None,
+        *,
+        progress: bool = False,
+        **fit_options: Any,
+    ) -> BootstrapResults:
+        """Pairs bootstrap that repeats every step of the fit.
+
+        Parameters
+        ----------
+        n_rep : int
+            Replicates.
+        rng : int or Generator, optional
+        progress : bool
+            Show a bar.
+        **fit_options
+            Of ``fit``; by default the method and penalty of this fit.
+
+        Returns
+        -------
+        BootstrapResults
+            With ``bse``, ``cov``, ``bias``, ``conf_int``, ``summary()`` and the replicates that
+            ``failed``. Replicates are fitted under the normalization of this fit's face.
+        """
+        return bootstrap.bootstrap(self, n_rep, rng, progress=progress, **fit_options)
 
     # -- tables ------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ FORMS = {
 
 
 class ByOperators(TorchFunctionMode):
-    """Methods that a torch without CUDA refuses, by operators: indexing, contiguous, as_tensor.
+    """Methods that a torch without CUDA refuses, by operators: indexing, ~, as_tensor ...
 
     All else runs as it is, and every operator checks devices.
     """
@@ -50,15 +50,13 @@ class ByOperators(TorchFunctionMode):
             return as_tensor(*args, **(kwargs or {}))
         if func is Tensor.contiguous:
             return torch.ops.aten.clone(*args, memory_format=torch.contiguous_format)
+        if func is Tensor.__invert__:
+            return torch.bitwise_not(*args)
         if func is Tensor.__getitem__:
             return indexed(*args)
         if func is Tensor.__setitem__:
             return assign(*args)
-        try:
-            return func(*args, **(kwargs or {}))
-        except RuntimeError as e:
-            print("FUNC", func, [type(a) for a in args], str(e)[:80])
-            raise
+        return func(*args, **(kwargs or {}))
 
 
 def as_tensor(value, dtype=None, device=None):
@@ -157,15 +155,14 @@ def assert_on(device, *tensors):
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("penalty", [0.0, 0.1])
-def test_objective_stays_on_the_device(fake_cuda, form, penalty):
+def test_objective_stays_on_the_device(fake_cuda, form):
     rows = build(fake_cuda)
     assert all(
         getattr(rows, field.name).device.type == "cuda"
         for field in dataclasses.fields(rows)
         if field.type == "Tensor"
     )
-    target = Objective(rows, form, penalty=penalty)
+    target = Objective(rows, form, penalty=0.1)
     theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
     at = target.evaluate(theta)
     assert_on(fake_cuda, at.value, at.score, at.hessian)
