@@ -89,7 +89,7 @@ def check_levels(design: Design) -> None:
     Mostly a level of a factor that occurs on unlabelled rows only; its effect on the outcome
     cannot be known.
     """
-    unseen = np.asarray(~design.X[design.labelled].any(axis=0))
+    unseen = np.asarray(~np.compress(design.labelled, design.X, axis=0).any(axis=0))
     if unseen.any():
         names = [name for name, bad in zip(design.outcome_names, unseen, strict=True) if bad]
         raise SingularDesignError(
@@ -106,7 +106,10 @@ def check_rank(design: Design) -> None:
     """
     _check_full_rank(design.W, design.select_names, "selection", "")
     _check_full_rank(
-        design.X[design.labelled], design.outcome_names, "outcome", " on the labelled rows"
+        np.compress(design.labelled, design.X, axis=0),
+        design.outcome_names,
+        "outcome",
+        " on the labelled rows",
     )
 
 
@@ -128,11 +131,11 @@ def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where:
 
 def dependent_columns(matrix: Floats) -> dict[int, list[int]]:
     """Columns in the span of others, and which; empty if the rank is full."""
+    # The Gram matrix squares the condition number, so it can vouch for full rank only.
+    if len(matrix) >= matrix.shape[1] and _smallest_eigenvalue(matrix.T @ matrix) > 1e-8:
+        return {}
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0, norms, 1.0)
-    # The Gram matrix squares the condition number, so it can vouch for full rank only.
-    if len(scaled) >= scaled.shape[1] and np.linalg.eigvalsh(scaled.T @ scaled)[0] > 1e-8:
-        return {}
     (r, pivots) = qr(scaled, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diag(r))
     rank = int((diagonal > _COLLINEAR).sum())
@@ -167,12 +170,23 @@ def check_exclusion(design: Design) -> None:
 
 def in_span(columns: Floats, basis: Floats) -> bool:
     """Does each column lie in the span of the basis?"""
+    gram, cross = basis.T @ basis, basis.T @ columns
+    if _smallest_eigenvalue(gram) > 1e-4:
+        # By the normal equations, which can vouch for a distance of more than a thousandth only.
+        total = np.einsum("ij,ij->j", columns, columns)
+        left = total - np.einsum("ij,ij->j", cross, np.linalg.solve(gram, cross))
+        if (left > 1e-6 * total).any():
+            return False
     scale = np.linalg.norm(basis, axis=0)
     basis = basis / np.where(scale > 0, scale, 1.0)
-    gram = basis.T @ basis
-    if np.linalg.eigvalsh(gram)[0] > 1e-4:  # the normal equations lose no more than four digits
-        coefficients = np.linalg.solve(gram, basis.T @ columns)
-    else:
-        coefficients = lstsq(basis, columns, check_finite=False)[0]
+    coefficients = lstsq(basis, columns, check_finite=False)[0]
     distance = np.linalg.norm(columns - basis @ coefficients, axis=0)
     return bool((distance <= 1e-8 * np.linalg.norm(columns, axis=0)).all())
+
+
+def _smallest_eigenvalue(gram: Floats) -> float:
+    """Of X'X with the columns of X scaled to unit length; zero if a column is."""
+    norms = np.sqrt(np.diag(gram))
+    if not np.isfinite(gram).all() or (norms == 0).any():
+        return 0.0
+    return float(np.linalg.eigvalsh(gram / np.outer(norms, norms))[0])

@@ -16,6 +16,7 @@ from .rows import Rows
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
+_SAMPLE = 4096  # rows whose maximum is a good start for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def fit_binary(
 ) -> BinaryFit:
     """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * |beta|^2.
 
-    Both log-likelihoods are concave; a step that does not raise them is halved.
+    Both log-likelihoods are concave; a step that does not raise them is halved. Many rows start
+    from the maximum of a sample of them, which halves the work.
 
     Examples
     --------
@@ -60,6 +62,13 @@ def fit_binary(
         return (weight * link.log_cdf(sign * (beta @ X + offset))).sum()
 
     beta = X.new_zeros(X.shape[0])
+    if X.shape[1] >= 4 * _SAMPLE:
+        some = slice(None, None, X.shape[1] // _SAMPLE)
+        sample = fit_binary(
+            X[:, some].contiguous(), y[some], link,
+            weight=weight[some], offset=offset[some], penalty=penalty, maxiter=maxiter,
+        )  # fmt: skip
+        beta = sample.params if sample.converged else beta
     current = value(beta)
     hessian = X.new_zeros(X.shape[0], X.shape[0])
     converged = False
@@ -138,8 +147,9 @@ def descend_binary(
 ) -> BinaryFit:
     """The paper's first stages: full-batch gradient descent from zero on the mean loss.
 
-    Stops when the loss changes by less than ``tol`` of its previous value, far from the maximum.
-    ``converged`` says whether it stopped by that rule.
+    Stops when the loss changes by less than ``tol`` of its previous value, far from the maximum;
+    the parameters are those of the last loss, and ``converged`` says whether it stopped by that
+    rule.
     """
     sign = 2.0 * y - 1.0
     weight = torch.ones_like(y) if weight is None else weight
@@ -149,12 +159,12 @@ def descend_binary(
     for _ in range(maxiter):
         index = sign * (beta @ X)
         loss = -float((weight * link.log_cdf(index)).sum() / total)
-        r1, _ = link.ratios(index)
-        beta = beta + lr * (X @ (weight * sign * r1)) / total
         if abs(previous - loss) < tol * abs(previous):
             stopped = True
             break
         previous = loss
+        r1, _ = link.ratios(index)
+        beta = beta + lr * (X @ (weight * sign * r1)) / total
     index = sign * (beta @ X)
     r1, r2 = link.ratios(index)
     hessian = (X * (weight * (r2 - r1 * r1))) @ X.mT

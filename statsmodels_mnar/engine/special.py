@@ -13,6 +13,8 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
+_HALVINGS = 50  # of an interval: to rounding, whatever its length
+
 log_ndtr = torch.special.log_ndtr
 
 
@@ -35,7 +37,7 @@ def falling_root(slope: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
     """Roots of h(x) - x, elementwise, where h decreases: each lies between 0 and h(0)."""
     far = slope(torch.zeros_like(like))
     low, high = torch.clamp(far, max=0.0), torch.clamp(far, min=0.0)
-    for _ in range(50):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         rising = slope(middle) > 0.0
         low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)

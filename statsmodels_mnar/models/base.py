@@ -30,6 +30,7 @@ from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status, Step
 from ..errors import WeakIdentificationWarning
 from ..inference.covariance import check_cov_type
+from ..inference.dependence import dependence
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
@@ -267,7 +268,7 @@ class SelectionModel(GenericLikelihoodModel):
             offset_select=d.offset_select, key=d.kept, device=self._device,
         )  # fmt: skip
 
-    def _independent(self, penalty: float) -> Independent:
+    def _independent(self, method: Method, penalty: float) -> Independent:
         """The two equations fitted apart."""
         return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
 
@@ -376,7 +377,7 @@ class SelectionModel(GenericLikelihoodModel):
         _check_options(method, options)
         penalised = penalty > 0 or method == "sgd"
         check_design(self.design)
-        independent = self._independent(penalty)
+        independent = self._independent(method, penalty)
         if not penalised and not independent.converged:
             self._check_separation()
         if start_params is not None:
@@ -406,9 +407,10 @@ class SelectionModel(GenericLikelihoodModel):
         searched = spec.kind == "free" and spec.free.all()
         if searched and method == "newton":
 
-            def fit_face(status: Status) -> Fit:
-                face = self._sibling(self._faces[status])
-                return face._fit(independent, None, method, penalty, options)
+            def fit_face(solution: Solution) -> Fit:
+                return self._sibling(self._faces[solution.status])._fit(
+                    independent, None, method, penalty, options
+                )
 
             found = search_free(objective, independent, fit_face, start_params, **options)
             if found.face is None:
@@ -425,10 +427,12 @@ class SelectionModel(GenericLikelihoodModel):
         else:
             solution = maximize(objective, start, method=method, free=self._estimated, **options)
         used = None if start is None else start[self._estimated]
-        fit = Fit(
-            self, solution, independent, method, used, penalty, {"independent": independent.value}
-        )
-        return self._on_face_of_fixed(fit, options) if method == "newton" else fit
+        face = self._face_of(solution)
+        if face is not None:
+            on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
+            return _named(on_face, solution.status)
+        faces = {"independent": independent.value}
+        return Fit(self, solution, independent, method, used, penalty, faces)
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
         raise ValueError(
@@ -436,18 +440,19 @@ class SelectionModel(GenericLikelihoodModel):
             "does not have them"
         )
 
-    def _on_face_of_fixed(self, fit: Fit, options: dict[str, Any]) -> Fit:
-        """A fit with sigma fixed whose rho runs to +-1 ends on that face."""
-        spec = self._parametrized
-        if fit.solution.status not in (Status.RHO_PLUS, Status.RHO_MINUS) or spec.kind != "free":
-            return fit
-        sigma = float(np.exp(spec.fixed[0])) if spec.fixed[0] is not None else None
-        if sigma is None:
-            return fit
-        rho = 1.0 if fit.solution.status is Status.RHO_PLUS else -1.0
-        face = self._sibling({"sigma": sigma, "rho": rho})
-        on_face = face._fit(fit.independent, None, "newton", fit.penalty, options)
-        return _named(on_face, fit.solution.status)
+    def _face_of(self, solution: Solution) -> Normalization | None:
+        """The normalization of the face on which a search that ended at a bound goes on."""
+        status, spec = solution.status, self._parametrized
+        if not status.boundary:
+            return None
+        if spec.kind == "free" and spec.free.all():
+            return self._faces[status]
+        at = dependence(spec.kind, solution.params[self.k_outcome + self.k_select :])
+        if spec.kind == "probit":
+            return {"rho": at.rho}
+        if status in (Status.RHO_PLUS, Status.RHO_MINUS):
+            return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
+        return {"sigma": at.sigma, "rho": at.rho}
 
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""

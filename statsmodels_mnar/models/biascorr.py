@@ -12,10 +12,11 @@ import pandas as pd
 import torch
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from ..design import Design
+from ..design import Design, check_outcome_varies, check_selection_varies
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
+from ..engine.optimize import Method
 from ..engine.solution import Status
 from ..errors import DesignError, NoVariationError
 from ..results.biascorr import BiasCorrResults
@@ -246,9 +247,16 @@ class BiasCorrLogit(GreeneSelectionLogit):
         other._stage = self._stage
         return other
 
-    def _independent(self, penalty: float) -> Independent:
-        """Start values from the labelled rows; the value is the objective's at independence."""
+    def _independent(self, method: Method, penalty: float) -> Independent:
+        """Start values from the labelled rows; the value is the objective's at independence.
+
+        "sgd" neither starts there nor ends at a maximum to compare with: the value is NaN.
+        """
         apart = fit_independent(self._rows_of(self.design), penalty=penalty)
+        if method == "sgd":
+            return replace(apart, value=math.nan)
+        if not apart.converged and penalty == 0.0:
+            self._check_separation()  # at independence there would be no maximum either
         face = self._sibling("independent")
         fit = face._fit(apart, None, "newton", penalty, {})
         return replace(apart, params=fit.solution.params[:-2], value=fit.solution.value)
@@ -256,7 +264,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
     def fit(
         self,
         start_params: Any = None,
-        method: Any = "newton",
+        method: Method = "newton",
         maxiter: int | None = None,
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
@@ -282,6 +290,8 @@ class BiasCorrLogit(GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`.
         """
         model = self
+        check_selection_varies(self.design)  # before the first stages, which need both kinds
+        check_outcome_varies(self.design)
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
             model = self._sibling(self.normalization)
@@ -312,8 +322,8 @@ class BiasCorrLogit(GreeneSelectionLogit):
                     "method='sgd'."
                 )
             warnings.warn(
-                f"{text}; the selection coefficients are where the "
-                f"{'optimiser stopped' if method == 'sgd' else 'penalty'} put them.",
+                f"{text}; the selection coefficients are where "
+                f"{'the descent stopped' if method == 'sgd' else 'the penalty holds them'}.",
                 ModelWarning,
                 stacklevel=3,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -69,7 +70,7 @@ class ProbitSelection(SelectionModel):
             raise ValueError("integration: ProbitSelection is integrated by quadrature")
         if normalization == "probit":
             return parametrize("probit", integration)
-        if isinstance(normalization, dict) and set(normalization) == {"rho"}:
+        if isinstance(normalization, Mapping) and set(normalization) == {"rho"}:
             athrho = parametrize(normalization, integration).fixed[1]
             return Parametrized(ProbitForm(integration.tol), "probit", (athrho,))
         raise ValueError(

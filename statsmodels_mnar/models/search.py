@@ -27,7 +27,7 @@ from .normalization import Normalization
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_RANKING_ROWS = 8_192
+_SAMPLE = 4096  # rows that are enough to find start values
 
 
 def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
@@ -43,17 +43,21 @@ def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask)
     candidates = _candidates(objective, start, fixed, free)
     if len(candidates) == 1:
         return candidates[0]
-    values = _sample(objective).evaluate(candidates, 0).value.cpu().numpy()
-    return candidates[int(np.nanargmax(values))]
-
-
-def _sample(objective: Objective) -> Objective:
-    """The objective on some of the rows, enough to rank start values."""
     n = objective.rows.n
-    if n <= _RANKING_ROWS:
-        return objective
-    rows = np.random.default_rng(0).choice(n, _RANKING_ROWS, replace=False)
-    return objective.with_rows(objective.rows.take(rows))
+    if n < 4 * _SAMPLE:
+        return _best(objective, candidates)
+    # The maximum of a sample of the rows is a better start, and cheap.
+    rows = np.random.default_rng(0).choice(n, _SAMPLE, replace=False)
+    sample = objective.with_rows(objective.rows.take(rows))
+    best = _best(sample, candidates)
+    estimated = np.concatenate([np.ones(objective.n_coef, dtype=bool), free])
+    found = maximize(sample, best, free=estimated, maxiter=10)
+    return found.params if found.status.converged else best
+
+
+def _best(objective: Objective, candidates: Floats) -> Floats:
+    values = objective.evaluate(candidates, 0).value.cpu().numpy()
+    return candidates[int(np.nanargmax(values))]
 
 
 def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
@@ -93,7 +97,7 @@ class Found:
 def search_free(
     objective: Objective,
     start: Independent,
-    fit_face: Callable[[Status], Fit],
+    fit_face: Callable[[Solution], Fit],
     params: Floats | None = None,
     **options: Any,
 ) -> Found:
@@ -102,7 +106,7 @@ def search_free(
     Parameters
     ----------
     fit_face : callable
-        Fits the face that a boundary status names.
+        Fits the face at whose bound a search ended.
     params : ndarray, optional
         The user's start values; otherwise Newton starts with each sign of rho.
     """
@@ -120,7 +124,7 @@ def search_free(
     for last in (False, True):
         if not best.status.boundary:
             break
-        face = fit_face(best.status)
+        face = fit_face(best)
         faces[_label(face.model.normalization)] = face.solution.value
         if last or face.solution.value >= best.value:
             return Found(best, face, faces)

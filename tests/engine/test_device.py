@@ -24,6 +24,7 @@ from statsmodels_mnar.engine import (
     halfline,
     objective,
     resolve_device,
+    special,
 )
 from statsmodels_mnar.engine.device import block_rows
 from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws
@@ -135,6 +136,7 @@ def fake_cuda(request, monkeypatch):
 
     monkeypatch.setattr(fullline, "_rows_below", rows_below)
     monkeypatch.setattr(halfline, "_rows_below", rows_below)
+    monkeypatch.setattr(special, "_HALVINGS", 1)  # there are no numbers to find a root of
     # What the host reads of the parameters has no number either: any will do.
     monkeypatch.setattr(objective, "_host", lambda values: np.full(tuple(values.shape), 0.5))
     with fake_tensors():

@@ -1,0 +1,37 @@
+"""The benchmarks run, at sizes too small to time anything."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.benchmarks import draws, kernel
+
+
+def test_kernel_benchmark_measures_both_sides():
+    figures = kernel.cost_ratio(300, blocks=(100, 200), repeat=1)
+    assert {"bare 100", "bare 200", "whole 100", "whole 200", "whole default"} < set(figures)
+    assert min(figures.values()) > 0.0
+    assert figures["ratio"] <= figures["default ratio"]
+    assert list(kernel.growth((200, 400), repeat=1)) == [200, 400]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
+def test_memory_is_that_of_the_engine_alone():
+    """20,000 rows hold 3.5 MB: the figure must count them, and neither data nor libraries."""
+    figures = kernel.memory(20_000)
+    assert 1.0 < figures["peak"] < 120.0
+    assert figures["build"] <= figures["peak"]
+    assert figures["before"] > 50.0
+
+
+def test_stratified_draws_beat_random_ones():
+    table = draws.errors(200, n_draws=(50, 200), seeds=2)
+    assert set(table) == {"random", "antithetic", "halton", "sobol", "mlhs"}
+    for kind, by_count in table.items():
+        assert 0.0 < by_count[200] < by_count[50]
+        if kind != "random":
+            assert by_count[200] < table["random"][200]
+    # An order of magnitude at R = 200, not a close race.
+    assert max(table["halton"][200], table["sobol"][200]) < table["random"][200] / 4
