@@ -6,7 +6,7 @@ import pandas as pd
 from statsmodels.discrete.discrete_model import Logit
 
 from .datasets import simulate_greene
-from .models import GreeneSelectionLogit, ProbitSelection
+from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 
 
 def demo(n: int = 5_000, seed: int = 0) -> str:
@@ -28,6 +28,7 @@ def demo(n: int = 5_000, seed: int = 0) -> str:
     loading = GreeneSelectionLogit.from_formula(*formulas, data, normalization="loading").fit()
     free = GreeneSelectionLogit.from_formula(*formulas, data).fit()
     probit = ProbitSelection.from_formula(*formulas, data).fit()
+    biascorr = BiasCorrLogit.from_formula(*formulas, data, normalization={"sigma": 1.0}).fit()
 
     terms = list(naive.params.index)
     coefficients = pd.DataFrame(
@@ -43,7 +44,12 @@ def demo(n: int = 5_000, seed: int = 0) -> str:
             "Greene, loading form": loading.predict(data).mean(),
             "Greene, free form": free.predict(data).mean(),
             "probit selection": probit.predict(data).mean(),
+            "BiasCorr, sigma = 1": biascorr.predict(data).mean(),
         }
+    )
+    fits = {"naive logit": naive, "Greene, loading form": loading, "BiasCorr, sigma = 1": biascorr}
+    accuracy = pd.Series(
+        {name: ((fit.predict(data) > 0.5) == data.y_full).mean() for name, fit in fits.items()}
     )
     missing = loading.predict(data, which="mean-unselected")[data.s == 0].mean()
     return "\n\n".join(
@@ -58,5 +64,7 @@ def demo(n: int = 5_000, seed: int = 0) -> str:
             f"Share of y = 1 in the population\n{prevalence.round(4).to_string()}",
             "Share of y = 1 among the unlabelled: model "
             f"{missing:.4f}, truth {data.y_full[data.s == 0].mean():.4f}",
+            f"Accuracy on all rows\n{accuracy.round(4).to_string()}",
+            f"BiasCorr: {biascorr.bias_condition}.",
         ]
     )

@@ -16,6 +16,8 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 from ..design import (
     Design,
     check_design,
+    check_outcome_varies,
+    check_selection_varies,
     check_separation,
     design_from_arrays,
     design_from_formula,
@@ -376,7 +378,11 @@ class SelectionModel(GenericLikelihoodModel):
             )
         _check_options(method, options)
         penalised = penalty > 0 or method == "sgd"
-        check_design(self.design)
+        if penalised:  # collinear columns and separation do no harm there
+            check_selection_varies(self.design)
+            check_outcome_varies(self.design)
+        else:
+            check_design(self.design)
         independent = self._independent(method, penalty)
         if not penalised and not independent.converged:
             self._check_separation()

@@ -20,14 +20,14 @@ from ..engine.binary import Independent
 from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_batch
-from ..engine.solution import Solution, Status
+from ..engine.solution import Solution
 from ..results.selection import Fit
 from .normalization import Normalization
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_SAMPLE = 4096  # rows that are enough to find start values
+_RANKING_ROWS = 4096
 
 
 def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
@@ -43,21 +43,17 @@ def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask)
     candidates = _candidates(objective, start, fixed, free)
     if len(candidates) == 1:
         return candidates[0]
-    n = objective.rows.n
-    if n < 4 * _SAMPLE:
-        return _best(objective, candidates)
-    # The maximum of a sample of the rows is a better start, and cheap.
-    rows = np.random.default_rng(0).choice(n, _SAMPLE, replace=False)
-    sample = objective.with_rows(objective.rows.take(rows))
-    best = _best(sample, candidates)
-    estimated = np.concatenate([np.ones(objective.n_coef, dtype=bool), free])
-    found = maximize(sample, best, free=estimated, maxiter=10)
-    return found.params if found.status.converged else best
-
-
-def _best(objective: Objective, candidates: Floats) -> Floats:
-    values = objective.evaluate(candidates, 0).value.cpu().numpy()
+    values = _sample(objective).evaluate(candidates, 0).value.cpu().numpy()
     return candidates[int(np.nanargmax(values))]
+
+
+def _sample(objective: Objective) -> Objective:
+    """The objective on some of the rows, enough to rank start values."""
+    n = objective.rows.n
+    if n <= _RANKING_ROWS:
+        return objective
+    rows = np.random.default_rng(0).choice(n, _RANKING_ROWS, replace=False)
+    return objective.with_rows(objective.rows.take(rows))
 
 
 def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:

@@ -2,9 +2,10 @@
 
     python -m tests.benchmarks.kernel
 
-Prints ratios measured side by side in one run: n = 100,000 labelled rows, 32 nodes, each side at its
-best block size; then the time per row from 10^4 to 10^6 rows; then, in a process of its own, the
-peak memory of Rows.build and one evaluation above the numpy data at 10^6 rows.
+Prints ratios measured side by side in one run: n = 100,000 labelled rows, 32 nodes, each side at
+its best block size; then the time per row from 10^4 to 10^6 rows; then, in a process of its own,
+the peak memory of Rows.build and one evaluation above the numpy data at 10^6 rows. Let nothing else
+run meanwhile: a busy machine slows the memory-bound parts more than the transcendental calls.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def fastest(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
-    """Shortest of several runs of each, in seconds; in turns, so that a busy spell hits them all."""
+    """Shortest of several runs of each, in seconds; in turns: a busy spell hits them all."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()

@@ -172,6 +172,21 @@ def test_recentred_rows_keep_their_relative_accuracy():
     np.testing.assert_allclose(value.numpy(), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "y", "sigma", "rho"),
+    [(-9.0, -8.7, 1.0, 42.0, -0.8), (0.8, -9.4, 1.0, 10.8, -0.41), (4.8, -8.0, 0.0, 35.6, 0.65)],
+)
+@pytest.mark.parametrize("s", [0.9, 0.9999, 1 - 1e-8])
+def test_an_unlikely_soft_row_with_two_modes_keeps_both(a, b, y, sigma, rho, s):
+    """The floor and the label pull the integrand's mass to places many units apart."""
+    one = torch.ones(1, dtype=torch.float64)
+    block = make_block(y * one, s * one)
+    nodes = nodes_for(sigma, rho)
+    value = kernel(a * one, b * one, sigma, rho, block, nodes).value.item()
+    assert value < math.log(nodes.floor)
+    assert value == pytest.approx(math.log(by_quad(a, b, y, s, sigma, rho)), abs=1e-8)
+
+
 @pytest.mark.parametrize("sigma", [1e-6, 1.0, 50.0])
 @pytest.mark.parametrize("rho", [-0.9999, 0.0, 0.9999])
 @pytest.mark.parametrize("s", [0.3, 0.5, 1.0])
