@@ -141,6 +141,7 @@ def descend_binary(
     link: Link,
     *,
     weight: Tensor | None = None,
+    offset: Tensor | None = None,
     lr: float = 0.01,
     tol: float = 1e-4,
     maxiter: int = 100_000,
@@ -153,11 +154,12 @@ def descend_binary(
     """
     sign = 2.0 * y - 1.0
     weight = torch.ones_like(y) if weight is None else weight
+    offset = torch.zeros_like(y) if offset is None else offset
     total = weight.sum()
     beta = X.new_zeros(X.shape[0])
     previous, stopped = float("inf"), False
     for _ in range(maxiter):
-        index = sign * (beta @ X)
+        index = sign * (beta @ X + offset)
         loss = -float((weight * link.log_cdf(index)).sum() / total)
         if abs(previous - loss) < tol * abs(previous):
             stopped = True
@@ -165,7 +167,7 @@ def descend_binary(
         previous = loss
         r1, _ = link.ratios(index)
         beta = beta + lr * (X @ (weight * sign * r1)) / total
-    index = sign * (beta @ X)
+    index = sign * (beta @ X + offset)
     r1, r2 = link.ratios(index)
     hessian = (X * (weight * (r2 - r1 * r1))) @ X.mT
     return BinaryFit(beta, float((weight * link.log_cdf(index)).sum()), hessian, stopped)

@@ -264,7 +264,12 @@ class SelectionModel(GenericLikelihoodModel):
         """What the likelihood is evaluated on."""
         return self.design
 
+    def _check_data_at_hand(self) -> None:
+        if self.design.nobs == 0:
+            raise ValueError("the data have been removed from this model; build it again")
+
     def _rows_of(self, d: Design) -> Rows:
+        self._check_data_at_hand()
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
@@ -377,6 +382,9 @@ class SelectionModel(GenericLikelihoodModel):
                 "'cluster'"
             )
         _check_options(method, options)
+        if maxiter is not None and not (isinstance(maxiter, int | np.integer) and maxiter > 0):
+            raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
+        self._check_data_at_hand()
         penalised = penalty > 0 or method == "sgd"
         if penalised:  # collinear columns and separation do no harm there
             check_selection_varies(self.design)

@@ -133,7 +133,8 @@ class BiasCorrLogit(GreeneSelectionLogit):
         """Check and keep the keywords that are BiasCorr's own."""
         check_classifier(selection_model, ("probit", "logit"), "selection_model")
         check_classifier(pseudolabel_model, ("logit", "mlp"), "pseudolabel_model")
-        if soft_selection is not None and soft_selection != "rowwise":
+        by_name = isinstance(soft_selection, str) and soft_selection == "rowwise"
+        if soft_selection is not None and not by_name:
             known = isinstance(soft_selection, int | float | np.floating)
             if not known or not 0.0 <= float(soft_selection) <= 1.0:
                 raise ValueError(
@@ -280,7 +281,8 @@ class BiasCorrLogit(GreeneSelectionLogit):
         ----------
         start_params, method, maxiter, cov_kwds, disp, penalty, callback
             As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
-            paper's protocol: early-stopped gradient descent, in the first stages too.
+            paper's protocol: early-stopped gradient descent, in the first stages too. A penalty
+            also applies to the first stages "probit" and "logit".
         cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
             "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
             and s-bar. The others are given the pseudolabels.
@@ -296,6 +298,12 @@ class BiasCorrLogit(GreeneSelectionLogit):
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
             model = self._sibling(self.normalization)
             model._stage = train(self.design, self.selection_model, self.pseudolabel_model, descent)
+            model._rows = None
+        elif penalty > 0.0:
+            model = self._sibling(self.normalization)
+            model._stage = train(
+                self.design, self.selection_model, self.pseudolabel_model, penalty=penalty
+            )
             model._rows = None
         model._check_pseudolabels(method, penalty)
         if cov_type is None:

@@ -40,6 +40,7 @@ class Trained:
     name: str  # for the summary
     probability: Floats  # (n,) at every row of the design
     fit: BinaryFit | None = None  # of "probit" and "logit"
+    index: Floats | None = None  # (n,) their linear index, offset included
     estimator: Any = None  # of everything else
 
 
@@ -83,6 +84,7 @@ def train(
     selection_model: Classifier,
     pseudolabel_model: Classifier,
     descent: tuple[Descent, Descent] | None = None,
+    penalty: float = 0.0,
 ) -> FirstStage:
     """Lines 4 and 5: g_s on all rows, g_y on the labelled ones.
 
@@ -91,13 +93,19 @@ def train(
     descent : pair, optional
         Train g_s and g_y by early-stopped gradient descent instead of to the maximum; only for
         "probit" and "logit".
+    penalty : float
+        Ridge of "probit" and "logit", as in ``fit``; without it a separated regression has no
+        maximum, and s-bar would depend on where Newton gave up.
     """
     by = descent or (None, None)
     seen = design.labelled
-    select = _train_one(selection_model, design.W, design.s, design.W, design.weights, by[0])
-    weights = None if design.weights is None else design.weights[seen]
+    everyone = np.ones(design.nobs, dtype=bool)
+    weights = design.weights
+    select = _train_one(
+        selection_model, design.W, design.s, everyone, weights, design.offset_select, by[0], penalty
+    )
     outcome = _train_one(
-        pseudolabel_model, design.X[seen], design.y[seen], design.X, weights, by[1]
+        pseudolabel_model, design.X, design.y, seen, weights, design.offset, by[1], penalty
     )
     return FirstStage(select, outcome)
 
@@ -106,29 +114,40 @@ def _train_one(
     model: Classifier,
     X: Floats,
     y: Floats,
-    everywhere: Floats,
+    used: NDArray[np.bool_],
     weights: Floats | None,
+    offset: Floats | None,
     descent: Descent | None,
+    penalty: float,
 ) -> Trained:
-    X_t, y_t, all_t = (torch.as_tensor(v, dtype=torch.float64) for v in (X, y, everywhere))
+    """Train on the rows used; predict for all. Only "probit" and "logit" know offsets."""
+    all_t = torch.as_tensor(X, dtype=torch.float64)
+    X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
+    weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
     if isinstance(model, str) and model in _LINKS:
         link = _LINKS[model]
         columns = X_t.mT.contiguous()
-        fit = (
-            fit_binary(columns, y_t, link, weight=weight)
-            if descent is None
-            else descend_binary(columns, y_t, link, weight=weight, lr=descent.lr, tol=descent.tol)
-        )
-        return Trained(model, _CDF[model](all_t @ fit.params).numpy(), fit)
+        known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
+        if descent is None:
+            fit = fit_binary(
+                columns, y_t, link, weight=weight, offset=known[used], penalty=penalty
+            )
+        else:
+            fit = descend_binary(
+                columns, y_t, link, weight=weight, offset=known[used], lr=descent.lr,
+                tol=descent.tol,
+            )  # fmt: skip
+        index = all_t @ fit.params + known
+        return Trained(model, _CDF[model](index).numpy(), fit, index.numpy())
     if isinstance(model, MLP) or model == "mlp":
         settings = model if isinstance(model, MLP) else MLP()
         network = fit_mlp(X_t, y_t, settings, weight)
         return Trained(f"mlp{settings.hidden}", network(all_t).numpy(), estimator=network)
     estimator = copy.deepcopy(model)
     extra = {} if weights is None else {"sample_weight": weights}
-    estimator.fit(X, y.astype(int), **extra)
-    probability = np.asarray(estimator.predict_proba(everywhere), dtype=float)
+    estimator.fit(X[used], y[used].astype(int), **extra)
+    probability = np.asarray(estimator.predict_proba(X), dtype=float)
     probability = probability[:, -1] if probability.ndim == 2 else probability
     return Trained(type(estimator).__name__, probability, estimator=estimator)
 

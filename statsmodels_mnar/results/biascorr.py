@@ -88,8 +88,9 @@ class BiasCorrResults(SelectionResults):
         design, training, stage = model.design, model.training_design, self.first_stage
         missing = ~design.labelled
         weights = np.ones(design.nobs) if design.weights is None else design.weights
-        select = _stage(stage.select, design.W, design.s, weights)
-        outcome = _stage(stage.outcome, design.X, design.y, weights * design.labelled)
+        penalty = self.fit_info.penalty
+        select = _stage(stage.select, design.W, design.s, weights, penalty)
+        outcome = _stage(stage.outcome, design.X, design.y, weights * design.labelled, penalty)
 
         # How the scores move with each unlabelled row's soft selection and label.
         step = 1e-5
@@ -261,7 +262,7 @@ class BiasCorrResults(SelectionResults):
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("soft_selection")
 
 
-def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats) -> Stage:
+def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats, penalty: float) -> Stage:
     """Scores and Hessian of a first-stage regression; rows of weight zero took no part."""
     used = weights > 0
     sign = np.where(used, 2.0 * np.nan_to_num(labels) - 1.0, 1.0)
@@ -270,6 +271,7 @@ def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats) -> Sta
     r1, r2 = (v.numpy() for v in link.ratios(index))
     scores = (weights * sign * r1)[:, None] * design
     hessian = design.T @ ((weights * (r2 - r1 * r1))[:, None] * design)
+    hessian -= penalty * weights.sum() * np.eye(design.shape[1])
     return Stage(scores, hessian)
 
 

@@ -314,13 +314,19 @@ class SelectionResults(GenericLikelihoodModelResults):
         Parameters
         ----------
         method : {"lr", "wald", "score"}, optional
-            By default "lr", and "wald" with a robust covariance. "lr" compares with the two
-            equations fitted apart, "score" needs only those.
+            By default "lr", "wald" with a robust covariance or a penalty, and "score" where
+            neither rho nor the loading is estimated. "lr" compares with the two equations fitted
+            apart, "score" needs only those.
         """
         robust = self.cov_type in covariance.ROBUST
-        method = method or ("wald" if robust and self._form.free.any() else "lr")
+        estimated = self.model.param_names[-1] in ("athrho", "loading")
+        if method is None:
+            wald = robust or self.fit_info.penalty
+            method = "score" if not estimated else "wald" if wald else "lr"
         if method not in ("lr", "wald", "score"):
             raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
+        if method != "score" and not estimated and not (method == "lr" and self.status.boundary):
+            raise ValueError(f"method={method!r} needs an estimated rho or loading; use 'score'")
         if method == "lr":
             if robust or self.fit_info.penalty:
                 raise ValueError(
@@ -335,9 +341,6 @@ class SelectionResults(GenericLikelihoodModelResults):
                 probit=self.model._probit_outcome,
                 meat=self._meat if robust else None,
             )
-        name = self.model.param_names[-1]
-        if name not in ("athrho", "loading"):
-            raise ValueError("method='wald' needs an estimated rho or loading; use 'score'")
         variance = float(np.asarray(self.cov_params_default)[-1, -1])
         return independence.wald(float(np.asarray(self.params)[-1]), variance)
 

@@ -14,7 +14,6 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.integration import Quadrature
 from ..engine.solution import Status
-from ..inference.independence import IndependenceTest
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -191,19 +190,12 @@ def summary(
 def _footer(results: SelectionResults) -> list[str]:
     lines = []
     if results.status is not Status.STOPPED and results._is_likelihood:
-        test = results._summary_cache("independence", lambda: str(_independence(results)))
+        test = results._summary_cache("independence", lambda: str(results.test_independence()))
         lines.append(test)
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")
     for i, note in enumerate(notes(results), start=1):
         lines += textwrap.wrap(f"[{i}] {note}", _WIDTH, subsequent_indent="    ")
     return lines
-
-
-def _independence(results: SelectionResults) -> IndependenceTest:
-    """The test that is valid for this fit: "score" where no dependence parameter is estimated."""
-    if not results._form.free.any():
-        return results.test_independence("score")
-    return results.test_independence("wald" if results.fit_info.penalty else None)
 
 
 def _params_table(

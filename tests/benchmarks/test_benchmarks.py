@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.benchmarks import draws, kernel
+from . import draws, kernel
 
 
 def test_kernel_benchmark_measures_both_sides():

@@ -165,7 +165,7 @@ def test_recentred_rows_keep_their_relative_accuracy():
             return scale * mpmath.ncdf(z) * mpmath.npdf(e) / (1 + mpmath.exp(-(a + 2 * e)))
 
         with mpmath.workdps(40):
-            total = mpmath.quad(integrand, list(range(-10, 60)))
+            total = mpmath.quad(integrand, list(range(-6, 34, 2)))
             return float(mpmath.log(total) - b * b / 2 - 10)
 
     expected = [exact(x, z) for x, z in zip(a.tolist(), b.tolist(), strict=True)]

@@ -73,7 +73,7 @@ def test_rank_deficiency(data, cls, formula, select, text):
 
 def test_rank_is_that_of_the_labelled_rows(data):
     only_there = data.assign(copy=np.where(data.s == 1, data.x1, data.x2))
-    with pytest.raises(SingularDesignError, match="outcome equation.*on the labelled rows"):
+    with pytest.raises(SingularDesignError, match=r"outcome equation.*on the labelled rows"):
         model(only_there, "y ~ x1 + copy").fit()
 
 
@@ -139,9 +139,9 @@ def test_no_exclusion_restriction_warns(data, cls):
 @pytest.mark.parametrize("cls", MODELS)
 def test_one_value_only(data, cls):
     labelled = data[data.s == 1]
-    with pytest.raises(NoVariationError, match="all .* rows are selected"):
+    with pytest.raises(NoVariationError, match=r"all .* rows are selected"):
         model(labelled, cls=cls).fit()
-    with pytest.raises(NoVariationError, match="none of the .* rows is selected"):
+    with pytest.raises(NoVariationError, match=r"none of the .* rows is selected"):
         model(data[data.s == 0], cls=cls).fit()
     with pytest.raises(NoVariationError, match="the outcome y is 1 on all"):
         model(data.assign(y=data.y.where(data.y.isna(), 1.0)), cls=cls).fit()
@@ -244,12 +244,74 @@ def test_negative_penalty(data):
         model(data).fit(penalty=-1.0)
 
 
+@pytest.mark.parametrize("maxiter", [0, -1, 2.5, "many"])
+def test_bad_maxiter(data, maxiter):
+    with pytest.raises(ValueError, match=r"maxiter=.* must be a positive integer"):
+        model(data).fit(maxiter=maxiter)
+
+
+def test_what_needs_removed_data_says_so(data):
+    found = model(data).fit()
+    lr = found.test_independence("lr").statistic
+    found.remove_data()
+    assert found.test_independence("lr").statistic == lr
+    for needs_data in (
+        lambda: found.test_independence("score"),
+        lambda: found.get_robustcov_results("HC0"),
+        lambda: found.predict(),
+        found.model.fit,
+    ):
+        with pytest.raises(ValueError, match="data have been removed from this model"):
+            needs_data()
+
+
+# -- tests of independence -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "fit_options", "method"),
+    [
+        ({"normalization": "loading"}, {}, "lr"),
+        ({"normalization": "loading"}, {"cov_type": "HC0"}, "wald"),
+        ({"normalization": "loading"}, {"penalty": 0.01}, "wald"),
+        ({"cls": ProbitSelection}, {}, "lr"),
+        ({"cls": ProbitSelection, "normalization": {"rho": 0.4}}, {}, "score"),
+        ({"normalization": {"rho": 0.4, "sigma": 1.0}}, {}, "score"),
+        ({"normalization": {"rho": 0.9}}, {"cov_type": "HC0"}, "score"),
+        ({"normalization": "independent"}, {}, "score"),
+        ({"normalization": "independent"}, {"cov_type": "HC1"}, "score"),
+    ],
+)
+def test_the_default_test_of_independence_is_valid(data, options, fit_options, method):
+    found = model(data, **options).fit(**fit_options)
+    test = found.test_independence()
+    assert test.method == method
+    assert str(test) in str(found.summary())
+    if method == "score":
+        with pytest.raises(ValueError, match="needs an estimated rho or loading"):
+            found.test_independence("wald")
+    if method != "lr":
+        with pytest.raises(ValueError, match="method='lr' needs"):
+            found.test_independence("lr")
+
+
+def test_tests_of_independence_agree_on_clear_data(data, results):
+    tests = {method: results.test_independence(method) for method in ("lr", "wald", "score")}
+    assert all(test.statistic > 10.0 for test in tests.values())
+    assert all(test.pvalue < 1e-3 for test in tests.values())
+    # The score test needs the two naive fits only, whatever the normalization.
+    other = model(data, normalization={"sigma": 1.0}).fit().test_independence("score")
+    assert other.statistic == pytest.approx(tests["score"].statistic, rel=1e-8)
+    with pytest.raises(ValueError, match="method='z' is unknown"):
+        results.test_independence("z")
+
+
 # -- covariance ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cov_type", ["HC2", "HC3"])
 def test_leverage_corrections_are_refused(data, results, cov_type):
-    with pytest.raises(ValueError, match="linear regression only.*'HC0', 'HC1' or 'cluster'"):
+    with pytest.raises(ValueError, match=r"linear regression only.*'HC0', 'HC1' or 'cluster'"):
         model(data).fit(cov_type=cov_type)
     with pytest.raises(ValueError, match="linear regression only"):
         results.get_robustcov_results(cov_type)

@@ -1,6 +1,6 @@
 """Estimates, intervals and tests over data sets simulated from the loading form.
 
-The long run, about 4 minutes on one core, prints its tables:
+The long run, about 2 minutes on one core, prints its tables:
 
     pytest tests/models/test_monte_carlo.py -m slow -s
 """
@@ -24,7 +24,7 @@ NAMES = [*OUTCOME, *(f"select_{name}" for name in SELECT), "loading"]
 
 
 def simulate(n: int, loading: float, rng: np.random.Generator) -> GreeneSelectionLogit:
-    """n rows from the loading form: P(y = 1) = L(x'beta + loading u), selected if w'gamma + u > 0."""
+    """n rows from the loading form: P(y = 1) = L(x'beta + loading u), s = 1 if w'gamma + u > 0."""
     x1, x2, z, u = rng.standard_normal((4, n))
     exog = pd.DataFrame({"const": 1.0, "x1": x1, "x2": (x2 > 0.5).astype(float)})
     exog_select = exog.assign(z=z)
