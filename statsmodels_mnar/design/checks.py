@@ -164,7 +164,7 @@ def check_exclusion(design: Design) -> None:
             "Selection and outcome are told apart by functional form alone. Add to the selection "
             "equation a variable that moves selection but not the outcome.",
             NoExclusionRestrictionWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of fit
         )
 
 

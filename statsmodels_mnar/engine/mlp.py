@@ -64,9 +64,10 @@ def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -
 
     No global state is touched: the start values come from a generator of their own.
     """
-    weight = torch.ones_like(y) if weight is None else weight
-    center, spread = X.mean(0), X.std(0, correction=0)
-    spread = torch.where(spread > 0, spread, 1.0)
+    weight = torch.ones_like(y) if weight is None else weight / weight.mean()
+    center = (weight[:, None] * X).mean(0)
+    spread = (weight[:, None] * (X - center) ** 2).mean(0).sqrt()
+    spread = torch.where(spread > 1e-10 * X.abs().amax(0), spread, 1.0)  # of a constant: zero
     Z = (X - center) / spread
     generator = torch.Generator().manual_seed(settings.rng)
     sizes = (X.shape[1], *settings.hidden, 1)

@@ -95,8 +95,9 @@ def dependence_table(
 
     Notes
     -----
-    Intervals are Wald intervals of lnsigma, athrho and atanh(error_corr), transformed. The loading
-    form has rho = +-1 by construction and sigma = |loading|.
+    Intervals are Wald intervals of lnsigma, athrho and the loading, transformed, and of
+    atanh(error_corr) where both sigma and rho are estimated. The loading form has rho = +-1 by
+    construction and sigma = |loading|.
     """
     z = stats.norm.ppf(1.0 - alpha / 2.0)
     at = dependence(form, values)
@@ -121,9 +122,14 @@ def dependence_table(
         rows = {"sigma": (at.sigma, *sigma), "rho": (at.rho, *nothing)}
     slope = _gradient(form, values)
     error = float(np.sqrt(slope @ cov @ slope))
-    corr = within(
-        _atanh_error_corr(form, values), error, np.tanh, 1.0 - at.error_corr**2
-    ) if free.any() else nothing  # fmt: skip
+    corr = nothing
+    if free.any():
+        corr = within(_atanh_error_corr(form, values), error, np.tanh, 1.0 - at.error_corr**2)
+    if free.sum() == 1:  # the error correlation is monotone in the one parameter there is
+        low, high = sorted(
+            dependence(form, values + move * free * se).error_corr for move in (-z, z)
+        )
+        corr = (corr[0], low, high)
     rows["rho" if form == "probit" else "error_corr"] = (at.error_corr, *corr)
     columns = ["estimate", "std err", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)

@@ -130,9 +130,7 @@ def _train_one(
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
         if descent is None:
-            fit = fit_binary(
-                columns, y_t, link, weight=weight, offset=known[used], penalty=penalty
-            )
+            fit = fit_binary(columns, y_t, link, weight=weight, offset=known[used], penalty=penalty)
         else:
             fit = descend_binary(
                 columns, y_t, link, weight=weight, offset=known[used], lr=descent.lr,

@@ -101,7 +101,7 @@ class BiasCorrResults(SelectionResults):
         by_soft = (moved[0] - moved[1])[missing] / (2.0 * step)  # (n_u, P)
         by_select = np.zeros((by_soft.shape[1], design.W.shape[1]))
         by_mean = None
-        slopes = _density(stage.select, design.W[missing])[:, None] * design.W[missing]  # dp/dzeta
+        slopes = _density(stage.select)[missing, None] * design.W[missing]  # dp/dzeta
         if model.soft_selection == "rowwise":
             by_select = by_soft.T @ slopes
         elif model.soft_selection is None:
@@ -112,10 +112,16 @@ class BiasCorrResults(SelectionResults):
             deviation[missing] = share * (stage.select.probability[missing] - self.soft_selection)
             by_mean = (total, deviation)
         by_outcome = self._by_outcome(training, missing)
+        scores = model.score_obs(self.params)
+        if not self._sampling:
+            # A row of count w is w observations, each of 1/w of its influence: w (1/w)^2 = 1/w.
+            root = np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
+            scores = scores / root
+            select, outcome = (replace(v, scores=v.scores / root) for v in (select, outcome))
+            by_mean = None if by_mean is None else (by_mean[0], by_mean[1] / root[:, 0])
         return stacked_covariance(
-            self._hessian(), self.model.score_obs(self.params), select, outcome, by_select,
-            by_outcome, by_mean,
-        )  # fmt: skip
+            self._hessian(), scores, select, outcome, by_select, by_outcome, by_mean
+        )
 
     def _by_outcome(self, training: Design, missing: NDArray[np.bool_]) -> Floats:
         """Derivative of the total score in g_y's coefficients, through the pseudolabels, (P, p)."""
@@ -124,11 +130,11 @@ class BiasCorrResults(SelectionResults):
         if self.model.soft_pseudolabels:
             step = 1e-5
             ends = [np.clip(training.y + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
-            density = _density(trained, X)
+            density = _density(trained)[missing]
         else:
             step = 0.5  # the jump of the score between the two labels
             ends = [np.where(missing, label, training.y) for label in (1.0, 0.0)]
-            density = kernel_weights(X @ trained.fit.params.numpy())
+            density = kernel_weights(trained.index[missing])
         jump = np.subtract(*(self._scores_on(replace(training, y=y)) for y in ends))[missing]
         return (jump / (2.0 * step)).T @ (density[:, None] * X)
 
@@ -267,7 +273,7 @@ def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats, penalt
     used = weights > 0
     sign = np.where(used, 2.0 * np.nan_to_num(labels) - 1.0, 1.0)
     link = PROBIT if trained.name == "probit" else LOGIT
-    index = torch.as_tensor(sign * (design @ trained.fit.params.numpy()))
+    index = torch.as_tensor(sign * trained.index)
     r1, r2 = (v.numpy() for v in link.ratios(index))
     scores = (weights * sign * r1)[:, None] * design
     hessian = design.T @ ((weights * (r2 - r1 * r1))[:, None] * design)
@@ -275,13 +281,11 @@ def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats, penalt
     return Stage(scores, hessian)
 
 
-def _density(trained: Any, design: Floats) -> Floats:
-    """Derivative of the predicted probability in its index."""
-    index = design @ trained.fit.params.numpy()
+def _density(trained: Any) -> Floats:
+    """Derivative of the predicted probability in its index, (n,)."""
     if trained.name == "probit":
-        return norm.pdf(index)
-    p = 1.0 / (1.0 + np.exp(-index))
-    return p * (1.0 - p)
+        return norm.pdf(trained.index)
+    return trained.probability * (1.0 - trained.probability)
 
 
 def _confusion(labels: Floats, p: Floats, threshold: float) -> Floats:

@@ -132,8 +132,9 @@ def test_separation_by_the_free_model(separated):
 
 @pytest.mark.parametrize("cls", MODELS)
 def test_no_exclusion_restriction_warns(data, cls):
-    with pytest.warns(NoExclusionRestrictionWarning, match="no variable that the outcome"):
+    with pytest.warns(NoExclusionRestrictionWarning, match="no variable that the outcome") as seen:
         model(data, OUTCOME, "s ~ x1 + x2", cls).fit()
+    assert seen[0].filename == __file__
 
 
 @pytest.mark.parametrize("cls", MODELS)
