@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -18,7 +19,7 @@ from ..engine.forms import FreeForm
 from ..engine.integration import Integration
 from ..engine.optimize import Method
 from ..engine.solution import Status
-from ..errors import DesignError, NoVariationError
+from ..errors import DesignError
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
 from .first_stage import (
@@ -192,16 +193,11 @@ class BiasCorrLogit(GreeneSelectionLogit):
             )
         if match_on is None:
             left = formula.split("~", 1)[0]
-            match_on = [c for c in labeled.columns if c in target.columns and c not in left]
+            outcome = {*re.findall(r"\w+", left), *re.findall(r"[\"'](.+?)[\"']", left)}
+            match_on = [c for c in labeled.columns if c in target.columns and c not in outcome]
         if not len(match_on):
             raise ValueError("match_on is empty: labeled and target share no covariates")
-        chosen = augment(labeled, target, match_on, n, rng)
-        if not len(chosen):
-            raise NoVariationError(
-                "target adds no rows: no tuple of match_on is more frequent there than in labeled. "
-                "Raise n, or match on fewer or coarser columns."
-            )
-        added = target.iloc[chosen]
+        added = target.iloc[augment(labeled, target, match_on, n, rng)]
         data = pd.concat([labeled, added], ignore_index=True)
         selected = np.r_[np.ones(len(labeled)), np.zeros(len(added))]
         data["_from_labeled"] = selected

@@ -27,7 +27,7 @@ from .normalization import Normalization
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_RANKING_ROWS = 4096
+_RANKING_ROWS = 2048
 
 
 def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:

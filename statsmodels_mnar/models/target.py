@@ -17,7 +17,7 @@ def augment(
     n: int | None,
     rng: int | np.random.Generator | None,
 ) -> NDArray[np.int64]:
-    """Positions in ``target`` of the rows that become D_u, at most n - m of them.
+    """Positions in ``target`` of the rows that become D_u, n - m of them.
 
     Parameters
     ----------
@@ -34,12 +34,15 @@ def augment(
     Notes
     -----
     D_n is drawn without replacement, and with replacement where N < n. Distinct tuples are visited
-    in the order in which they first appear in D_n, as the paper's loop does.
+    in the order in which they first appear in D_n, as the paper's loop does. D_u is always filled:
+    the b_t sum to n and the a_t to at most m, so the positive b_t - a_t sum to n - m or more.
     """
     m = len(labelled)
     n = max(len(target), m + 1) if n is None else int(n)
     if n <= m:
         raise ValueError(f"n={n} must exceed the {m} labelled rows")
+    if not m or not len(target):
+        raise ValueError(f"labeled has {m} rows and target {len(target)}; both need some")
     rng = np.random.default_rng(rng)
     drawn = rng.choice(len(target), size=n, replace=len(target) < n)
     codes = _tuple_codes(labelled, target, match_on)

@@ -1,0 +1,99 @@
+"""The free form: the true maximum of the closed model, and a warning only where there is a ridge."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from statsmodels_mnar import GreeneSelectionLogit, Status, WeakIdentificationWarning
+from statsmodels_mnar.datasets import simulate_greene
+
+
+def fit(simulated, normalization="free"):
+    return GreeneSelectionLogit.from_formula(
+        simulated.formula,
+        simulated.select_formula,
+        simulated.data,
+        normalization=normalization,
+    ).fit()
+
+
+def test_an_interior_maximum_on_a_ridge_warns_with_figures():
+    simulated = simulate_greene(4_000, sigma=1.0, rho=0.6, rng=2)
+    with pytest.warns(WeakIdentificationWarning, match=r"SE\(lnsigma\) = 4.*loading"):
+        results = fit(simulated)
+    assert results.status is Status.CONVERGED
+    assert list(results.params.index[-2:]) == ["lnsigma", "athrho"]
+    assert "not told apart" in str(results.summary())
+    assert "lnsigma and athrho" in str(results.identification)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rho", "seed", "status"),
+    [
+        (1.0, 0.6, 2, Status.CONVERGED),
+        (2.0, 0.5, 0, Status.RHO_PLUS),
+        (1.5, -0.4, 3, Status.RHO_MINUS),
+        (2.0, 0.5, 1, Status.SIGMA_INFINITE),
+    ],
+)
+def test_no_fixed_sigma_and_no_face_is_better(sigma, rho, seed, status):
+    simulated = simulate_greene(4_000, sigma=sigma, rho=rho, rng=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        results = fit(simulated)
+    assert results.status is status
+    others = ["loading", "probit", "independent", *({"sigma": s} for s in (0.3, 1.0, 3.0, 9.0))]
+    best = max(fit(simulated, other).llf for other in others)
+    assert results.llf >= best - 1e-6
+    assert results.llf >= results.llindep
+
+
+def test_independent_normalization_is_a_logit_and_a_probit():
+    import statsmodels.api as sm
+
+    simulated = simulate_greene(1_500, rng=4)
+    data = simulated.data
+    results = fit(simulated, "independent")
+    labelled = data[data.s == 1]
+    logit = sm.Logit.from_formula(simulated.formula, labelled).fit(disp=False)
+    probit = sm.Probit.from_formula(simulated.select_formula, data).fit(disp=False)
+    np.testing.assert_allclose(
+        results.params, np.r_[logit.params, probit.params], rtol=1e-5, atol=1e-8
+    )
+    np.testing.assert_allclose(results.bse, np.r_[logit.bse, probit.bse], rtol=1e-5)
+    assert results.llf == pytest.approx(logit.llf + probit.llf, abs=1e-7)
+    assert results.llindep == pytest.approx(results.llf, abs=1e-7)
+
+
+def test_score_test_is_the_same_for_every_normalization_and_close_to_lr():
+    simulated = simulate_greene(3_000, sigma=0.4, rng=6)
+    fits = [fit(simulated, name) for name in ("loading", {"sigma": 1.0})]
+    scores = [results.test_independence("score").statistic for results in fits]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-8)
+    ratio = scores[0] / fits[0].test_independence("lr").statistic
+    assert 0.7 < ratio < 1.4  # equal asymptotically under local alternatives
+
+
+def test_null_log_likelihood_is_that_of_constants():
+    simulated = simulate_greene(1_000, rng=7)
+    results = fit(simulated, "loading")
+    constants = GreeneSelectionLogit.from_formula(
+        "y ~ 1", "s ~ 1", simulated.data, normalization="independent"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert results.llnull == pytest.approx(constants.fit().llf, abs=1e-8)
+    assert results.llr == pytest.approx(2 * (results.llf - results.llnull))
+
+
+def test_summary_as_html_and_latex():
+    results = fit(simulate_greene(1_000, rng=8), "loading")
+    html, latex = results.summary().as_html(), results.summary().as_latex()
+    for text in (html, latex):
+        assert "loading" in text
+        assert "Unselected" in text
+    assert html.count("<table") == 5
+    assert "\\begin{tabular}" in latex
