@@ -6,7 +6,7 @@ kernel gives P(y, s = 0), without a difference of nearly equal numbers.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -109,3 +109,20 @@ def _known(which: str, a: Floats | None, b: Floats | None) -> Floats | None:
         assert b is not None
         return ndtr(b)
     return None
+
+
+def linear_index(
+    exog: Any, own: Any, coef: Floats, offset: Any, own_offset: Any, name: str
+) -> Floats:
+    """x'beta + offset, NaN where a covariate is missing."""
+    if exog is None:
+        if own is None:
+            raise ValueError(f"{name} is needed: the data have been removed from this model")
+        exog, offset = own, own_offset if offset is None else offset
+    matrix = np.asarray(exog, dtype=float)
+    if matrix.ndim == 1:
+        matrix = matrix[None] if matrix.size == coef.size else matrix[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != coef.size:
+        raise ValueError(f"{name} must have {coef.size} columns, got shape {matrix.shape}")
+    index = matrix @ coef
+    return index if offset is None else index + np.asarray(offset, dtype=float)

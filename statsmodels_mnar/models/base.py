@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -10,8 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from statsmodels.base.model import GenericLikelihoodModel
-from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import (
     Design,
@@ -29,31 +26,26 @@ from ..engine.integration import Integration, as_integration
 from ..engine.objective import Objective
 from ..engine.optimize import Method, maximize
 from ..engine.rows import Rows
-from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import WeakIdentificationWarning
+from ..engine.solution import Callback, Solution, Status
 from ..inference.covariance import check_cov_type
 from ..inference.dependence import dependence
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
     check_which,
+    linear_index,
     probability,
 )
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
+from .fitting import Progress, both, check_options, named, warn_about
+from .likelihood import SelectionLikelihood
 from .normalization import Normalization, Parametrized
 from .search import search_free, start_values
 
 Floats = NDArray[np.float64]
 
-_OPTIONS: dict[str, set[str]] = {
-    "newton": {"gtol"},
-    "bfgs": {"gtol"},
-    "lbfgs": {"gtol"},
-    "sgd": {"lr", "weight_decay", "tol", "batch_size", "rng", "redraw"},
-}
 
-
-class SelectionModel(GenericLikelihoodModel):
+class SelectionModel(SelectionLikelihood):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
@@ -239,98 +231,11 @@ class SelectionModel(GenericLikelihoodModel):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_rows": None, "_frame": None}
 
-    # -- likelihood --------------------------------------------------------------------------------
-
-    @property
-    def param_names(self) -> list[str]:
-        """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
-        return list(self.exog_names)
-
-    def _n_weighted(self) -> float:
-        """Number of observations that the rows stand for."""
-        weights = self.design.weights
-        counts = weights is not None and self.design.weight_kind == "freq_weights"
-        return float(weights.sum()) if counts and weights is not None else float(self.design.nobs)
-
-    @property
-    def rows(self) -> Rows:
-        """The data on the device."""
-        if self._rows is None:
-            self._rows = self._rows_of(self.training_design)
-        return self._rows
-
-    @property
-    def training_design(self) -> Design:
-        """What the likelihood is evaluated on."""
-        return self.design
-
-    def _check_data_at_hand(self) -> None:
-        if self.design.nobs == 0:
-            raise ValueError("the data have been removed from this model; build it again")
-
-    def _rows_of(self, d: Design) -> Rows:
-        self._check_data_at_hand()
-        return Rows.build(
-            d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
-            offset_select=d.offset_select, key=d.kept, device=self._device,
-        )  # fmt: skip
+    # -- fitting -----------------------------------------------------------------------------------
 
     def _independent(self, method: Method, penalty: float) -> Independent:
         """The two equations fitted apart."""
         return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
-
-    def _objective(self, penalty: float = 0.0) -> Objective:
-        return Objective(self.rows, self._parametrized.form, penalty=penalty)
-
-    def _expand(self, params: Any) -> Floats:
-        """Estimated parameters -> the engine's, fixed ones put in their places."""
-        params = np.asarray(params, dtype=float)
-        n_coef = self.k_outcome + self.k_select
-        if params.shape != (self.nparams,):
-            raise ValueError(
-                f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
-                f"{params.shape}"
-            )
-        return np.concatenate([params[:n_coef], self._parametrized.values(params[n_coef:])])
-
-    @property
-    def _estimated(self) -> NDArray[np.bool_]:
-        """(P,) which of the engine's parameters are estimated."""
-        coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
-        return np.concatenate([coef, self._parametrized.free])
-
-    def loglike(self, params: Any) -> float:
-        """Log-likelihood at ``params``, weighted."""
-        return float(self._objective().evaluate(self._expand(params), 0).value[0])
-
-    def loglikeobs(self, params: Any) -> Floats:
-        """Log-likelihood of every row, times its weight."""
-        values = self._objective().row_values(self._expand(params))[0].cpu().numpy()
-        return values if self.design.weights is None else values * self.design.weights
-
-    def score(self, params: Any) -> Floats:
-        """Gradient of the log-likelihood."""
-        score = self._objective().evaluate(self._expand(params), 1).score
-        assert score is not None
-        return score[0].cpu().numpy()[self._estimated]
-
-    def score_obs(self, params: Any, **kwds: Any) -> Floats:
-        """Score of every row, (n, P), times its weight."""
-        scores = self._row_scores(params)
-        weights = self.design.weights
-        return scores if weights is None else weights[:, None] * scores
-
-    def _row_scores(self, params: Any) -> Floats:
-        scores = self._objective().row_scores(self._expand(params)).cpu().numpy()
-        return scores[:, self._estimated]
-
-    def hessian(self, params: Any) -> Floats:
-        """Second derivatives of the log-likelihood."""
-        hessian = self._objective().evaluate(self._expand(params), 2).hessian
-        assert hessian is not None
-        return hessian[0].cpu().numpy()[np.ix_(self._estimated, self._estimated)]
-
-    # -- fitting -----------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -381,7 +286,7 @@ class SelectionModel(GenericLikelihoodModel):
                 f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
                 "'cluster'"
             )
-        _check_options(method, options)
+        check_options(method, options, penalty)
         if maxiter is not None and not (isinstance(maxiter, int | np.integer) and maxiter > 0):
             raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
         self._check_data_at_hand()
@@ -401,11 +306,11 @@ class SelectionModel(GenericLikelihoodModel):
             self._expand(start_params)
         if maxiter is not None:
             options["maxiter"] = maxiter
-        with _progress(disp, method, options.get("maxiter")) as show:
-            options["callback"] = _both(callback, show)
+        with Progress(disp, method, options.get("maxiter")) as show:
+            options["callback"] = both(callback, show)
             fit = self._fit(independent, start_params, method, penalty, options)
         results = self._results_class(fit, cov_type, cov_kwds or {})
-        _warn(results)
+        warn_about(results)
         return SelectionResultsWrapper(results)
 
     def _fit(
@@ -429,7 +334,7 @@ class SelectionModel(GenericLikelihoodModel):
             found = search_free(objective, independent, fit_face, start_params, **options)
             if found.face is None:
                 return Fit(self, found.solution, independent, method, None, penalty, found.faces)
-            return replace(_named(found.face, found.solution.status), faces=found.faces)
+            return replace(named(found.face, found.solution.status), faces=found.faces)
         start = None if start_params is None else self._expand(start_params)
         if start is None and method != "sgd":
             start = start_values(
@@ -444,7 +349,7 @@ class SelectionModel(GenericLikelihoodModel):
         face = self._face_of(solution)
         if face is not None:
             on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
-            return _named(on_face, solution.status)
+            return named(on_face, solution.status)
         faces = {"independent": independent.value}
         return Fit(self, solution, independent, method, used, penalty, faces)
 
@@ -530,9 +435,9 @@ class SelectionModel(GenericLikelihoodModel):
         beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
         a = b = None
         if which in NEEDS_OUTCOME:
-            a = _index(exog, self.exog, beta, offset, self.offset, "exog")
+            a = linear_index(exog, self.exog, beta, offset, self.offset, "exog")
         if which in NEEDS_SELECT:
-            b = _index(
+            b = linear_index(
                 exog_select, self.exog_select, gamma, offset_select, self.offset_select,
                 "exog_select",
             )  # fmt: skip
@@ -553,87 +458,3 @@ class SelectionModel(GenericLikelihoodModel):
             rebuild(outcome, data) if which in NEEDS_OUTCOME else None,
             rebuild(select, data) if which in NEEDS_SELECT else None,
         )
-
-
-def _index(exog: Any, own: Any, coef: Floats, offset: Any, own_offset: Any, name: str) -> Floats:
-    """x'beta + offset, NaN where a covariate is missing."""
-    if exog is None:
-        if own is None:
-            raise ValueError(f"{name} is needed: the data have been removed from this model")
-        exog, offset = own, own_offset if offset is None else offset
-    matrix = np.asarray(exog, dtype=float)
-    if matrix.ndim == 1:
-        matrix = matrix[None] if matrix.size == coef.size else matrix[:, None]
-    if matrix.ndim != 2 or matrix.shape[1] != coef.size:
-        raise ValueError(f"{name} must have {coef.size} columns, got shape {matrix.shape}")
-    index = matrix @ coef
-    return index if offset is None else index + np.asarray(offset, dtype=float)
-
-
-def _named(face: Fit, status: Status) -> Fit:
-    """A converged fit on a face, by the name of the boundary."""
-    if not face.solution.status.converged:
-        return face
-    return replace(face, solution=replace(face.solution, status=status), start_params=None)
-
-
-def _check_options(method: str, options: dict[str, Any]) -> None:
-    if method not in _OPTIONS:
-        raise ValueError(f"method={method!r} is unknown; use one of {list(_OPTIONS)}")
-    unknown = set(options) - _OPTIONS[method]
-    if unknown:
-        raise TypeError(
-            f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
-            f"{sorted(_OPTIONS[method])}"
-        )
-
-
-def _both(first: Callback | None, second: Callback | None) -> Callback | None:
-    if first is None or second is None:
-        return first or second
-
-    def call(step: Step) -> None:
-        first(step)
-        second(step)
-
-    return call
-
-
-class _progress:
-    """A tqdm bar over iterations where ``disp`` asks for it."""
-
-    def __init__(self, disp: bool, method: str, total: int | None) -> None:
-        self.disp, self.method, self.total = bool(disp), method, total
-
-    def __enter__(self) -> Callback | None:
-        if not self.disp:
-            return None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, desc=self.method, unit="it")
-
-        def show(step: Step) -> None:
-            self.bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
-            self.bar.update()
-
-        return show
-
-    def __exit__(self, *error: object) -> None:
-        if self.disp:
-            self.bar.close()
-
-
-def _warn(results: SelectionResults) -> None:
-    """Say what a user must know before reading a number."""
-    solution: Solution = results.solution
-    if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
-        warnings.warn(
-            f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
-            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
-            "penalty, or a simpler normalization such as 'loading'.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    weak = results.weakness
-    if weak is not None:
-        warnings.warn(weak, WeakIdentificationWarning, stacklevel=3)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..design import Design, check_outcome_varies, check_selection_varies
@@ -106,23 +105,10 @@ class BiasCorrLogit(GreeneSelectionLogit):
         pseudolabel_model: Classifier = "logit",
         soft_selection: SoftSelection = None,
         soft_pseudolabels: bool = False,
-        normalization: Normalization = "free",
-        integration: str | Integration = "quadrature",
-        device: str | torch.device = "auto",
-        missing: Any = "none",
-        hasconst: bool | None = None,
-        offset: Any = None,
-        offset_select: Any = None,
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **keywords: Any,
     ) -> None:
         self._take(selection_model, pseudolabel_model, soft_selection, soft_pseudolabels)
-        super().__init__(
-            endog, exog, endog_select, exog_select, normalization=normalization,
-            integration=integration, device=device, missing=missing, hasconst=hasconst,
-            offset=offset, offset_select=offset_select, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
+        super().__init__(endog, exog, endog_select, exog_select, **keywords)
 
     def _take(
         self,

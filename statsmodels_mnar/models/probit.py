@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
-
 from ..engine.forms import ProbitForm
 from ..engine.integration import Integration, Quadrature
 from .base import SelectionModel
@@ -53,14 +51,11 @@ class ProbitSelection(SelectionModel):
         exog_select: Any = None,
         *,
         normalization: Normalization = "probit",
-        integration: str | Integration = "quadrature",
-        device: str | torch.device = "auto",
         **keywords: Any,
     ) -> None:
         super().__init__(
-            endog, exog, endog_select, exog_select, normalization=normalization,
-            integration=integration, device=device, **keywords,
-        )  # fmt: skip
+            endog, exog, endog_select, exog_select, normalization=normalization, **keywords
+        )
 
     def _set_up(self, design: Any, **options: Any) -> None:
         super()._set_up(design, **({"normalization": "probit"} | options))

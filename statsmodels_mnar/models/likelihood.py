@@ -1,0 +1,113 @@
+"""The likelihood of a selection model as statsmodels asks for it, evaluated by the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from statsmodels.base.model import GenericLikelihoodModel
+
+from ..design import Design
+from ..engine.objective import Objective
+from ..engine.rows import Rows
+from .normalization import Parametrized
+
+Floats = NDArray[np.float64]
+
+
+class SelectionLikelihood(GenericLikelihoodModel):
+    """Log-likelihood, score and Hessian in the parameters that are estimated."""
+
+    design: Design
+    k_outcome: int
+    k_select: int
+    _parametrized: Parametrized
+    _device: torch.device
+    _rows: Rows | None
+
+    @property
+    def param_names(self) -> list[str]:
+        """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
+        return list(self.exog_names)
+
+    def _n_weighted(self) -> float:
+        """Number of observations that the rows stand for."""
+        weights = self.design.weights
+        counts = weights is not None and self.design.weight_kind == "freq_weights"
+        return float(weights.sum()) if counts and weights is not None else float(self.design.nobs)
+
+    @property
+    def rows(self) -> Rows:
+        """The data on the device."""
+        if self._rows is None:
+            self._rows = self._rows_of(self.training_design)
+        return self._rows
+
+    @property
+    def training_design(self) -> Design:
+        """What the likelihood is evaluated on."""
+        return self.design
+
+    def _check_data_at_hand(self) -> None:
+        if self.design.nobs == 0:
+            raise ValueError("the data have been removed from this model; build it again")
+
+    def _rows_of(self, d: Design) -> Rows:
+        self._check_data_at_hand()
+        return Rows.build(
+            d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
+            offset_select=d.offset_select, key=d.kept, device=self._device,
+        )  # fmt: skip
+
+    def _objective(self, penalty: float = 0.0) -> Objective:
+        return Objective(self.rows, self._parametrized.form, penalty=penalty)
+
+    def _expand(self, params: Any) -> Floats:
+        """Estimated parameters -> the engine's, fixed ones put in their places."""
+        params = np.asarray(params, dtype=float)
+        n_coef = self.k_outcome + self.k_select
+        if params.shape != (self.nparams,):
+            raise ValueError(
+                f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
+                f"{params.shape}"
+            )
+        return np.concatenate([params[:n_coef], self._parametrized.values(params[n_coef:])])
+
+    @property
+    def _estimated(self) -> NDArray[np.bool_]:
+        """(P,) which of the engine's parameters are estimated."""
+        coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
+        return np.concatenate([coef, self._parametrized.free])
+
+    def loglike(self, params: Any) -> float:
+        """Log-likelihood at ``params``, weighted."""
+        return float(self._objective().evaluate(self._expand(params), 0).value[0])
+
+    def loglikeobs(self, params: Any) -> Floats:
+        """Log-likelihood of every row, times its weight."""
+        values = self._objective().row_values(self._expand(params))[0].cpu().numpy()
+        return values if self.design.weights is None else values * self.design.weights
+
+    def score(self, params: Any) -> Floats:
+        """Gradient of the log-likelihood."""
+        score = self._objective().evaluate(self._expand(params), 1).score
+        assert score is not None
+        return score[0].cpu().numpy()[self._estimated]
+
+    def score_obs(self, params: Any, **kwds: Any) -> Floats:
+        """Score of every row, (n, P), times its weight."""
+        scores = self._row_scores(params)
+        weights = self.design.weights
+        return scores if weights is None else weights[:, None] * scores
+
+    def _row_scores(self, params: Any) -> Floats:
+        scores = self._objective().row_scores(self._expand(params)).cpu().numpy()
+        return scores[:, self._estimated]
+
+    def hessian(self, params: Any) -> Floats:
+        """Second derivatives of the log-likelihood."""
+        hessian = self._objective().evaluate(self._expand(params), 2).hessian
+        assert hessian is not None
+        return hessian[0].cpu().numpy()[np.ix_(self._estimated, self._estimated)]
