@@ -192,6 +192,62 @@ class BiasCorrLogit(GreeneSelectionLogit):
             formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
         )
 
+    @classmethod
+    def from_target_arrays(
+        cls,
+        endog: Any,
+        exog: Any,
+        exog_target: Any,
+        exog_select: Any = None,
+        exog_select_target: Any = None,
+        n: int | None = None,
+        match_on: Any = None,
+        rng: int | np.random.Generator | None = None,
+        **keywords: Any,
+    ) -> Self:
+        """BiasCorr* from arrays.
+
+        Parameters
+        ----------
+        endog, exog, exog_select : array_like
+            (m,), (m, p) and (m, k): D_s, all of it labelled; ``exog_select`` is by default
+            ``exog``.
+        exog_target, exog_select_target : array_like
+            (N, p) and (N, k): the same columns of D_N.
+        n, rng
+            As in :meth:`from_target`.
+        match_on : list of int or dict, optional
+            Positions of columns of ``exog_select``, all of them by default, or a dict from them to
+            cut points.
+        **keywords
+            Of the class.
+        """
+        exog_select = exog if exog_select is None else exog_select
+        if exog_select_target is None:
+            exog_select_target = exog_target
+        X, X_target, W, W_target = (
+            pd.DataFrame(np.asarray(v, dtype=float))
+            for v in (exog, exog_target, exog_select, exog_select_target)
+        )
+        if X.shape[1] != X_target.shape[1] or W.shape[1] != W_target.shape[1]:
+            raise ValueError(
+                f"exog_target and exog_select_target must have {X.shape[1]} and {W.shape[1]} "
+                f"columns, as exog and exog_select do; got {X_target.shape[1]} and "
+                f"{W_target.shape[1]}"
+            )
+        if len(X_target) != len(W_target):
+            raise ValueError("exog_target and exog_select_target must have the same rows")
+        chosen = augment(W, W_target, range(W.shape[1]) if match_on is None else match_on, n, rng)
+        selected = np.r_[np.ones(len(X)), np.zeros(len(chosen))]
+        labels = np.r_[np.asarray(endog, dtype=float), np.full(len(chosen), np.nan)]
+        return cls(
+            labels,
+            np.vstack([X, X_target.iloc[chosen]]),
+            selected,
+            np.vstack([W, W_target.iloc[chosen]]),
+            **keywords,
+        )
+
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if normalization == "probit":
             raise ValueError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 def augment(
     labelled: pd.DataFrame,
     target: pd.DataFrame,
-    match_on: Sequence[str] | Mapping[str, Any],
+    match_on: Sequence[Any] | Mapping[Any, Any],
     n: int | None,
     rng: int | np.random.Generator | None,
 ) -> NDArray[np.int64]:
@@ -65,7 +65,7 @@ def augment(
 
 
 def _tuple_codes(
-    labelled: pd.DataFrame, target: pd.DataFrame, match_on: Sequence[str] | Mapping[str, Any]
+    labelled: pd.DataFrame, target: pd.DataFrame, match_on: Sequence[Any] | Mapping[Any, Any]
 ) -> NDArray[np.int64]:
     """An integer for each distinct tuple, over the labelled and then the target rows."""
     cuts = match_on if isinstance(match_on, Mapping) else dict.fromkeys(match_on)

@@ -38,6 +38,8 @@ class BiasCorrResults(SelectionResults):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ("stacked",)
     _is_likelihood: ClassVar[bool] = False
+    # Not the loading form: at |rho| = 1 soft rows enter another objective.
+    _scale_remedy: ClassVar[str] = "normalization={'sigma': 1.0}"
 
     @property
     def first_stage(self) -> Any:

@@ -66,6 +66,7 @@ class SelectionResults(HypothesisTests):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
+    _scale_remedy: ClassVar[str] = "normalization='loading' or {'sigma': 1.0}"
     _groups: tuple[NDArray[np.int64], ...] = ()
     _use_correction: bool = True
 
@@ -204,7 +205,7 @@ class SelectionResults(HypothesisTests):
             f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
             f"corr(lnsigma, athrho) = {correlation:.4f}. The error correlation "
             f"({self.error_corr:.3f}), marginal effects and probabilities are identified. Report "
-            "those, or fix the scale with normalization='loading' or {'sigma': 1.0}."
+            f"those, or fix the scale with {self._scale_remedy}."
         )
 
     # -- likelihoods -------------------------------------------------------------------------------

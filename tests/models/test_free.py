@@ -1,4 +1,4 @@
-"""The free form: the true maximum of the closed model, and a warning only where there is a ridge."""
+"""The free form: the maximum of the closed model, and a warning only where there is a ridge."""
 
 from __future__ import annotations
 

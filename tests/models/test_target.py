@@ -240,3 +240,28 @@ def test_from_target_checks_its_arguments(biased, population):
         BiasCorrLogit.from_target("y ~ x1", "~ x1", biased, population, match_on=["w"])
     with pytest.raises(ValueError, match="n=10 must exceed"):
         BiasCorrLogit.from_target("y ~ x1", "~ x1", biased, population, n=10)
+
+
+def test_arrays_give_the_model_of_the_formulas():
+    rng = np.random.default_rng(11)
+    names = ["x", "z"]
+    labeled = pd.DataFrame(rng.integers(0, 3, (200, 2)).astype(float), columns=names)
+    labeled["y"] = (rng.random(200) < 0.3 + 0.2 * labeled.x).astype(float)
+    target = pd.DataFrame(rng.integers(0, 4, (900, 2)).astype(float), columns=names)
+    by_formula = BiasCorrLogit.from_target("y ~ x", "~ x + z", labeled, target, rng=3)
+
+    def design(frame, *columns):
+        return np.column_stack([np.ones(len(frame)), frame[list(columns)]])
+
+    by_arrays = BiasCorrLogit.from_target_arrays(
+        labeled.y,
+        design(labeled, "x"),
+        design(target, "x"),
+        design(labeled, "x", "z"),
+        design(target, "x", "z"),
+        rng=3,
+    )
+    np.testing.assert_array_equal(by_arrays.design.s, by_formula.design.s)
+    np.testing.assert_array_equal(by_arrays.design.W, by_formula.design.W)
+    with pytest.raises(ValueError, match="exog_target"):
+        BiasCorrLogit.from_target_arrays(labeled.y, design(labeled, "x"), target[["x"]])
