@@ -28,6 +28,7 @@ from . import bootstrap, tables
 from .bootstrap import BootstrapResults
 from .groups import group_codes
 from .hypotheses import HypothesisTests
+from .predictions import Predictions
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ class Fit:
     faces: dict[str, float]  # log-likelihoods compared
 
 
-class SelectionResults(HypothesisTests):
+class SelectionResults(HypothesisTests, Predictions):
     """Estimates of a selection model.
 
     Attributes
@@ -305,56 +306,7 @@ class SelectionResults(HypothesisTests):
         """How well the data tell the parameters apart; print it."""
         return identify(self._hessian(), self.model.param_names, self.fit_info.faces)
 
-    # -- prediction --------------------------------------------------------------------------------
-
-    def predict(
-        self,
-        exog: Any = None,
-        exog_select: Any = None,
-        transform: bool = True,
-        *,
-        which: str = "mean",
-        offset: Any = None,
-        offset_select: Any = None,
-    ) -> Any:
-        """Probabilities and indices, for the model's rows or new ones.
-
-        Parameters
-        ----------
-        exog : DataFrame or array_like, optional
-            For a model built from formulas: new data, which need only the columns that ``which``
-            reads. Otherwise the outcome design.
-        exog_select : array_like, optional
-            Selection design, for models built from arrays (or with ``transform=False``).
-        transform : bool
-            Pass ``exog`` through the formulas.
-        which : str
-            See the model's ``predict``.
-        offset, offset_select : array_like, optional
-        """
-        index = None
-        formulas = self.model.design.outcome_spec is not None
-        if exog is not None and transform and formulas and exog_select is None:
-            exog, exog_select = self.model.design_for(exog, which)
-        for frame in (exog, exog_select):
-            if index is None and isinstance(frame, pd.DataFrame | pd.Series):
-                index = frame.index
-        values = self.model.predict(
-            self.params, exog, exog_select, which=which, offset=offset, offset_select=offset_select
-        )
-        if index is not None and len(index) == len(values):
-            return pd.Series(values, index=index)
-        return values
-
-    @cache_readonly
-    def fittedvalues(self) -> Floats:
-        """P(y = 1) in the population, for every row."""
-        return self.model.predict(self.params)
-
-    @cache_readonly
-    def resid(self) -> Floats:
-        """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
-        return self.model.endog - self.fittedvalues
+    # -- resampling --------------------------------------------------------------------------------
 
     def bootstrap(
         self,

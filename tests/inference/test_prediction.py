@@ -1,0 +1,84 @@
+"""Delta-method intervals of predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from statsmodels_mnar import GreeneSelectionLogit
+from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.inference.prediction import jacobian
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    simulated = simulate_greene(2_000, rng=3)
+    model = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
+    )
+    return simulated.data, model.fit()
+
+
+def test_equations_apart_have_the_errors_of_statsmodels():
+    """At independence P(y = 1) is a logit's, whose delta-method errors statsmodels has."""
+    simulated = simulate_greene(1_000, rng=1)
+    data = simulated.data
+    results = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, data, normalization="independent"
+    ).fit()
+    frame = results.get_prediction(data.iloc[:20]).summary_frame()
+    logit = sm.Logit.from_formula(simulated.formula, data[data.s == 1]).fit(disp=False)
+    expected = logit.get_prediction(data.iloc[:20]).summary_frame()
+    np.testing.assert_allclose(frame["predicted"], expected["predicted"], rtol=1e-6)
+    np.testing.assert_allclose(frame["se"], expected["se"], rtol=1e-5)
+    assert frame.index.equals(data.index[:20])
+
+
+@pytest.mark.parametrize("which", ["mean", "mean-unselected", "p10", "prob-select"])
+def test_intervals_stay_inside_the_unit_interval(fitted, which):
+    data, results = fitted
+    extreme = data.iloc[:4].assign(x1=[-12.0, 12.0, 0.0, 3.0])
+    frame = results.get_prediction(extreme, which=which).summary_frame(alpha=0.01)
+    inside = frame[["ci_lower", "ci_upper"]].to_numpy()
+    assert ((inside >= 0) & (inside <= 1)).all()
+    assert (frame.ci_lower <= frame.predicted).all()
+    assert (frame.predicted <= frame.ci_upper).all()
+
+
+def test_average_is_the_prevalence_and_its_error_is_smaller_than_a_rows(fitted):
+    data, results = fitted
+    average = results.get_prediction(data, average=True)
+    assert average.predicted[0] == pytest.approx(results.predict(data).mean(), rel=1e-12)
+    rows = results.get_prediction(data.iloc[:50])
+    assert average.se[0] < np.median(rows.se)
+    weights = np.r_[1.0, np.zeros(len(data) - 1)]
+    alone = results.get_prediction(data, agg_weights=weights)
+    assert alone.se[0] == pytest.approx(rows.se[0], rel=1e-8)
+    with pytest.raises(ValueError, match="agg_weights"):
+        results.get_prediction(data, agg_weights=weights[:5])
+
+
+def test_linear_predictions_have_the_errors_of_contrasts(fitted):
+    data, results = fitted
+    frame = results.get_prediction(data.iloc[:5], which="linear").summary_frame()
+    design = np.zeros((5, len(results.params)))
+    design[:, :3] = np.column_stack([np.ones(5), data[["x1", "x2"]].iloc[:5]])
+    expected = results.t_test(design)
+    np.testing.assert_allclose(frame["se"], expected.sd, rtol=1e-6)
+    np.testing.assert_allclose(frame[["ci_lower", "ci_upper"]], expected.conf_int(), rtol=1e-6)
+
+
+def test_missing_covariates_stay_missing(fitted):
+    data, results = fitted
+    holed = data.iloc[:3].assign(x1=[0.1, np.nan, 0.2])
+    frame = results.get_prediction(holed).summary_frame()
+    assert frame.isna().all(axis=1).tolist() == [False, True, False]
+    assert isinstance(frame, pd.DataFrame)
+
+
+def test_jacobian_of_a_known_function():
+    slope = jacobian(lambda v: np.array([v[0] ** 2, v[0] * np.sin(v[1])]), np.array([3.0, 0.5]))
+    expected = [[6.0, 0.0], [np.sin(0.5), 3.0 * np.cos(0.5)]]
+    np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)
