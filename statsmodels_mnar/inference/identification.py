@@ -28,8 +28,9 @@ class Identification:
         ]
         if self.correlation is not None:
             lines.append(f"Correlation of lnsigma and athrho: {self.correlation:.4f}")
-        if self.faces:
-            faces = ", ".join(f"{name} {value:.4f}" for name, value in self.faces.items())
+        known = {name: value for name, value in self.faces.items() if np.isfinite(value)}
+        if known:
+            faces = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
             lines.append(f"Log-likelihoods compared: {faces}")
         return "\n".join(lines)
 

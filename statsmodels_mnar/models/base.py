@@ -233,8 +233,8 @@ class SelectionModel(SelectionLikelihood):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def _independent(self, method: Method, penalty: float) -> Independent:
-        """The two equations fitted apart."""
+    def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
+        """The two equations fitted apart; ``started`` where they are not needed as start values."""
         return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
 
     def fit(
@@ -296,7 +296,7 @@ class SelectionModel(SelectionLikelihood):
             check_outcome_varies(self.design)
         else:
             check_design(self.design)
-        independent = self._independent(method, penalty)
+        independent = self._independent(method, penalty, start_params is not None)
         if not penalised and not independent.converged:
             self._check_separation()
         if start_params is not None:

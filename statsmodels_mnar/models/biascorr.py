@@ -286,16 +286,17 @@ class BiasCorrLogit(GreeneSelectionLogit):
         other._stage = self._stage
         return other
 
-    def _independent(self, method: Method, penalty: float) -> Independent:
+    def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """Start values from the labelled rows; the value is the objective's at independence.
 
-        "sgd" neither starts there nor ends at a maximum to compare with: the value is NaN.
+        That takes a fit of its own, which "sgd" and the user's start values can do without: the
+        value is then NaN.
         """
         apart = fit_independent(self._rows_of(self.design), penalty=penalty)
-        if method == "sgd":
-            return replace(apart, value=math.nan)
-        if not apart.converged and penalty == 0.0:
+        if not apart.converged and penalty == 0.0 and method != "sgd":
             self._check_separation()  # at independence there would be no maximum either
+        if method == "sgd" or started:
+            return replace(apart, value=math.nan)
         face = self._sibling("independent")
         fit = face._fit(apart, None, "newton", penalty, {})
         return replace(apart, params=fit.solution.params[:-2], value=fit.solution.value)

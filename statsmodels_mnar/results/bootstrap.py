@@ -93,6 +93,8 @@ def bootstrap(
     own = np.ones(n) if design.weights is None else design.weights
     options = {"method": results.fit_info.method, "penalty": results.fit_info.penalty}
     options |= {"cov_type": "HC0" if design.weight_kind == "prob_weights" else "nonrobust"}
+    if results.fit_info.method != "sgd":
+        options["start_params"] = np.asarray(results.params)
     options |= fit_options
     estimates, failed = [], Counter[str]()
     for _ in _bar(n_rep, progress):
