@@ -66,13 +66,16 @@ def _linear_space(
     sigma, cosh, sinh = lnsigma.exp(), athrho.cosh(), athrho.sinh()  # (B, 1)
     sign, floor, gain, c = block.sign, block.floor, block.gain, block.tilt  # (n,)
 
-    def wide(constant: Tensor, slope: Tensor) -> Tensor:  # constant + slope * e, (B, K, n)
-        return torch.addcmul(constant[:, None], slope[:, None], nodes.e)
+    shape = (len(a), nodes.count, a.shape[1])  # (B, K, n)
+    L, x, cdf, labelled, D, pdf = nodes.work.arrays(6, shape, a)
 
-    L = wide(sign * a, sign * sigma).sigmoid_()
-    x = wide(-SQRT_HALF * cosh * (c * b), -SQRT_HALF * sinh * c)  # PHI = erfc(x)/2
-    cdf = torch.erfc(x)
-    labelled = L * cdf
+    def line(constant: Tensor, slope: Tensor, out: Tensor) -> Tensor:  # constant + slope * e
+        return torch.addcmul(constant[:, None], slope[:, None], nodes.e, out=out)
+
+    line(sign * a, sign * sigma, L).sigmoid_()
+    line(-SQRT_HALF * cosh * (c * b), -SQRT_HALF * sinh * c, x)  # PHI = erfc(x)/2
+    torch.erfc(x, out=cdf)
+    torch.mul(L, cdf, out=labelled)
     total = node_sums(labelled, nodes, 1)
     if soft:
         total = floor * node_sums(cdf, nodes, 1) + gain * total
@@ -83,8 +86,8 @@ def _linear_space(
 
     # Sums of a product with PHI carry 1/2 and those with phi 1/sqrt(2 pi); both are divided by I.
     # In d, h and f the outcome factor is L, L' and L''; in g it is F.
-    D = torch.addcmul(L, L, L, value=-1.0)  # L'(u) = L(1 - L)
-    pdf = torch.addcmul(x.new_zeros(()), x, x, value=-1.0).exp_()
+    torch.addcmul(L, L, L, value=-1.0, out=D)  # L'(u) = L(1 - L)
+    torch.addcmul(x.new_zeros(()), x, x, value=-1.0, out=pdf).exp_()
     scale_cdf = (sign * gain if soft else sign) / total
     scale_pdf = 2.0 * INV_SQRT_2PI / total
     slope = cdf.mul_(D)

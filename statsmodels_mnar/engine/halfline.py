@@ -14,7 +14,7 @@ Axes: B parameter vectors, K nodes, n rows. Parameters in the order a, b, loadin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -24,6 +24,7 @@ from torch.nn.functional import logsigmoid
 from .integration import half_width, legendre_count, legendre_rule
 from .rows import Block, RowTerms, log_derivatives
 from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
+from .workspace import Workspace
 
 
 class Link(Protocol):
@@ -31,8 +32,8 @@ class Link(Protocol):
 
     entire: bool  # no poles in the complex plane
 
-    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """cdf, density and the density's derivative."""
+    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        """Write the cdf, the density and the density's derivative at x."""
 
     def log_cdf(self, x: Tensor) -> Tensor: ...
 
@@ -43,10 +44,10 @@ class Link(Protocol):
 class Logit:
     entire = False
 
-    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        cdf = torch.sigmoid(x)
-        pdf = torch.addcmul(cdf, cdf, cdf, value=-1.0)
-        return cdf, pdf, torch.addcmul(pdf, pdf, cdf, value=-2.0)
+    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        torch.sigmoid(x, out=cdf)
+        torch.addcmul(cdf, cdf, cdf, value=-1.0, out=pdf)
+        torch.addcmul(pdf, pdf, cdf, value=-2.0, out=curve)
 
     def log_cdf(self, x: Tensor) -> Tensor:
         return logsigmoid(x)
@@ -59,10 +60,10 @@ class Logit:
 class Probit:
     entire = True
 
-    def derivatives(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        cdf = torch.erfc(-SQRT_HALF * x).mul_(0.5)
-        pdf = torch.addcmul(x.new_zeros(()), x, x, value=-0.5).exp_().mul_(INV_SQRT_2PI)
-        return cdf, pdf, -x * pdf
+    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        torch.mul(x, -SQRT_HALF, out=cdf).erfc_().mul_(0.5)
+        torch.addcmul(x.new_zeros(()), x, x, value=-0.5, out=pdf).exp_().mul_(INV_SQRT_2PI)
+        torch.mul(x, pdf, out=curve).neg_()
 
     def log_cdf(self, x: Tensor) -> Tensor:
         return log_ndtr(x)
@@ -85,6 +86,7 @@ class HalfNodes:
     powers: Tensor  # (3, K) weight * [1, x, x^2]
     width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
     floor: float  # relative to PHI(b); a smaller integral needs the log-space path
+    work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
 
     @property
     def count(self) -> int:
@@ -148,9 +150,11 @@ def _linear_space(
     low = -torch.clamp(b, max=nodes.width)
     start = torch.clamp(low, min=0.0)  # where the density is largest on the half line
     length = torch.sqrt(start * start + nodes.width**2) - low
-    u = torch.addcmul(low[:, None], length[:, None], nodes.x[:, None])
-    density = torch.addcmul((0.5 * start * start)[:, None], u, u, value=-0.5).exp_()
-    x = torch.addcmul((sign * a)[:, None], (sign * loading)[:, None], u)
+    shape = (len(a), nodes.count, a.shape[1])  # (B, K, n)
+    u, density, x, cdf, pdf, curve = nodes.work.arrays(6, shape, a)
+    torch.addcmul(low[:, None], length[:, None], nodes.x[:, None], out=u)
+    torch.addcmul((0.5 * start * start)[:, None], u, u, value=-0.5, out=density).exp_()
+    torch.addcmul((sign * a)[:, None], (sign * loading)[:, None], u, out=x)
 
     def sums(product: Tensor, n_powers: int) -> list[Tensor]:
         """Integrals of product * [1, u, u^2] over the row's interval."""
@@ -162,7 +166,7 @@ def _linear_space(
             out.append(low * (low * m[0] + 2.0 * length * m[1]) + length * length * m[2])
         return out
 
-    cdf, pdf, curve = link.derivatives(x)
+    link.derivatives(x, cdf, pdf, curve)
     total = sums(cdf, 1)[0]
     log_J = torch.log(INV_SQRT_2PI * length * total) - 0.5 * start * start
     ratios: list[Tensor] = []

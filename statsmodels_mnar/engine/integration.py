@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -24,6 +24,7 @@ from scipy.special import ndtri, roots_hermitenorm, roots_legendre
 from torch import Tensor
 
 from .draws import DRAW_KINDS, DrawKind, normal_draws
+from .workspace import Workspace
 
 Rule = Literal["trapezoid", "gauss-hermite"]
 
@@ -46,6 +47,7 @@ class Nodes:
     powers: Tensor | None  # (B, 3, K) weight * [1, e, e^2], of shared nodes only
     floor: float  # a likelihood below this needs the log-space path
     recenter: bool  # that path may move the nodes to the row's mode
+    work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
 
     @property
     def shared(self) -> bool:

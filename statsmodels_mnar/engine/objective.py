@@ -18,6 +18,7 @@ from .device import block_rows
 from .forms import Form, unselected
 from .integration import Nodes
 from .rows import Block, Rows, RowTerms
+from .workspace import Workspace
 
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
 
@@ -187,13 +188,14 @@ class Objective:
         size = self.block_size or block_rows(
             len(theta) * count, self.rows.device, self.memory_budget
         )
+        work = Workspace()  # of this evaluation, so that two threads can share the objective
         for block in self.rows.blocks(size):
             b = gamma @ block.W + block.offset_select
             if block.kind == "closed":
                 yield block, unselected(b, order)
                 continue
             a = beta @ block.X + block.offset
-            own = nodes if simulation is None else self._block_draws(block)
+            own = nodes if simulation is None else replace(self._block_draws(block), work=work)
             yield block, self.form.terms(a, b, dependence, block, own, order)
 
     def _block_draws(self, block: Block) -> Nodes:
