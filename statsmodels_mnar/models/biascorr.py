@@ -354,14 +354,12 @@ class BiasCorrLogit(GreeneSelectionLogit):
 
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
-        soft = self._soft()
         values = self.training_design.s[~self.design.labelled]
-        if values.max() >= 0.5:
+        if values.min() >= 0.5:
             text = (
-                f"soft_selection is {soft:.4f}" if values.min() == values.max()
-                else f"soft_selection reaches {values.max():.4f}"
-            )  # fmt: skip
-            text += ": at 1/2 and above no row pulls the selection index down"
+                f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
+                "selection index down"
+            )
             if method != "sgd" and penalty == 0.0:
                 raise ValueError(
                     f"{text}, so the objective has no finite maximum. Use a ridge penalty "
