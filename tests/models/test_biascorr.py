@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import torch
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 from statsmodels.tools.numdiff import approx_fprime
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
+from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, Status
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.engine.draws import normal_draws
 from statsmodels_mnar.engine.integration import Simulation
@@ -641,3 +641,28 @@ def test_stacked_standard_errors_agree_with_the_pairs_bootstrap():
         table[cov_type] = errors / table["bootstrap"]
     print(f"\n{table.round(3).to_string()}")
     assert table["stacked"][:3].between(0.8, 1.2).all(), table
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7, -0.99])
+def test_rho_tempers_the_selection_index_even_without_sigma(data, rho):
+    """Integrated over e, an unlabelled row without an outcome is PHI(c_rho w'gamma)."""
+    model = build(data, soft_selection=0.3, normalization={"sigma": 1e-8, "rho": rho})
+    _, W = designs(data)
+    params = np.zeros(model.nparams)
+    params[model.k_outcome :] = np.linspace(-0.5, 0.8, model.k_select)
+    unseen = (data["s"] == 0).to_numpy()
+    t, c = np.arctanh(rho), 2 * 0.3 - 1
+    tempered = c * np.cosh(t) / np.sqrt(1 + (c * np.sinh(t)) ** 2)
+    # beta = 0: the outcome factor is 1 - s-bar + s-bar/2
+    expected = np.log(0.85) + log_ndtr(tempered * (W.to_numpy() @ params[model.k_outcome :]))
+    np.testing.assert_allclose(model.loglikeobs(params)[unseen], expected[unseen], rtol=1e-8)
+
+
+def test_a_free_fit_that_ends_at_large_sigma_is_held_there_and_says_so():
+    simulated = simulate_greene(3_000)
+    results = BiasCorrLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data
+    ).fit()
+    assert results.status is Status.SIGMA_INFINITE
+    assert results.sigma == pytest.approx(50.0)
+    assert "a sigma held at 50" in " ".join(str(results.summary()).split())
