@@ -80,7 +80,7 @@ def sgd(
     status = Status.MAXITER
     step = 0
     for iteration in range(maxiter):
-        losses = []
+        before, losses = natural, []
         for batch in _batches(objective, batch_size, generator):
             at = _redrawn(batch, step).evaluate(_to_engine(natural), 1)
             assert at.score is not None
@@ -103,6 +103,7 @@ def sgd(
             break
         if abs(previous - loss) < tol * abs(previous):
             status = Status.STOPPED
+            natural = before if batch_size is None else natural  # where the last loss was taken
             break
         previous = loss
     params = _to_engine(natural)
