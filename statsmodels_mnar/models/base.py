@@ -143,6 +143,10 @@ class SelectionModel(SelectionLikelihood):
         model._set_up(design, pandas=True, **model_options)
         model.formula, model.select_formula = formula, select_formula
         model._frame = data
+        model._offset_columns = (
+            offset if isinstance(offset, str) else None,
+            offset_select if isinstance(offset_select, str) else None,
+        )
         return model
 
     def _set_up(
@@ -164,6 +168,7 @@ class SelectionModel(SelectionLikelihood):
         self._rows: Rows | None = None
         self._pandas = pandas
         self._frame: Any = None  # the user's data, for column names given to fit
+        self._offset_columns: tuple[str | None, str | None] = (None, None)  # by name, for predict
         endog: Any = design.y
         exog: Any = design.X
         if pandas:
@@ -197,7 +202,7 @@ class SelectionModel(SelectionLikelihood):
         """The same data under another normalization; the rows on the device are shared."""
         other = self._rebuilt(self.design, normalization=normalization)
         other._rows = self._rows
-        other._frame = self._frame
+        other._frame, other._offset_columns = self._frame, self._offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
@@ -428,7 +433,8 @@ class SelectionModel(SelectionLikelihood):
             "prob-select": P(s = 1); "mean-selected", "mean-unselected": P(y = 1 | s);
             "p11", "p10", "p01", "p00": P(y, s).
         offset, offset_select : array_like, optional
-            By default the model's own where its own design is used, else zero.
+            By default the model's own where its own design is used, else zero. Results read new
+            data's offsets themselves where the model's were given by column name.
         """
         check_which(which)
         full = self._expand(params)
@@ -447,6 +453,16 @@ class SelectionModel(SelectionLikelihood):
                 "the same rows"
             )
         return probability(self._parametrized.form, which, a, b, dependence)
+
+    def offsets_for(self, data: Any, which: str) -> tuple[Any, Any]:
+        """Offsets of new data, where the model's were given by column name and are needed."""
+        found = []
+        needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
+        for name, read in zip(self._offset_columns, needed, strict=True):
+            if name is not None and read and name not in data:
+                raise ValueError(f"data lacks the offset column {name!r} of this model")
+            found.append(np.asarray(data[name], dtype=float) if name and read else None)
+        return found[0], found[1]
 
     def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
         """Designs of new data through the stored formulas: only those that ``which`` needs."""

@@ -130,6 +130,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
         self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self._stage: FirstStage | None = None
+        self._known_soft: float | None = None  # s-bar, once the data are gone
 
     def _set_up(self, design: Design, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
@@ -275,8 +276,20 @@ class BiasCorrLogit(GreeneSelectionLogit):
             soft_pseudolabels=self.soft_pseudolabels,
         )  # fmt: skip
 
+    def remove_data(self) -> None:
+        """Drop the rows and what the first stages said of them; s-bar stays."""
+        self._known_soft = self._soft()
+        stage = self.first_stage
+        nothing = np.empty(0)
+        self._stage = FirstStage(
+            *(replace(v, probability=nothing, index=nothing) for v in (stage.select, stage.outcome))
+        )
+        super().remove_data()
+
     def _soft(self) -> float:
         """s-bar, or the value in its place (the mean of row-wise ones)."""
+        if self._known_soft is not None:
+            return self._known_soft
         if self.soft_selection is None or self.soft_selection == "rowwise":
             return mean_soft_selection(self.design, self.first_stage)
         return float(self.soft_selection)

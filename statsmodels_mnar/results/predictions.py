@@ -44,27 +44,43 @@ class Predictions(GenericLikelihoodModelResults):
         which : str
             See the model's ``predict``.
         offset, offset_select : array_like, optional
+            For new data zero by default, or their own column where the model's offset was given by
+            column name.
         """
-        exog, exog_select, index = self._designs(exog, exog_select, transform, which)
-        values = self.model.predict(
-            self.params, exog, exog_select, which=which, offset=offset, offset_select=offset_select
-        )
+        keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
+        values = self.model.predict(self.params, **keywords)
         if index is not None and len(index) == len(values):
             return pd.Series(values, index=index)
         return values
 
-    def _designs(
-        self, exog: Any, exog_select: Any, transform: bool, which: str
-    ) -> tuple[Any, Any, pd.Index | None]:
-        """The designs that a prediction reads, and the index of its rows."""
+    def _inputs(
+        self,
+        exog: Any,
+        exog_select: Any,
+        transform: bool,
+        which: str,
+        offset: Any,
+        offset_select: Any,
+    ) -> tuple[dict[str, Any], pd.Index | None]:
+        """Keywords for the model's ``predict``, and the index of the rows."""
         formulas = self.model.design.outcome_spec is not None
         if exog is not None and transform and formulas and exog_select is None:
+            own = self.model.offsets_for(exog, which)
+            offset = own[0] if offset is None else offset
+            offset_select = own[1] if offset_select is None else offset_select
             exog, exog_select = self.model.design_for(exog, which)
         index = None
         for frame in (exog, exog_select):
             if index is None and isinstance(frame, pd.DataFrame | pd.Series):
                 index = frame.index
-        return exog, exog_select, index
+        keywords = {
+            "exog": exog,
+            "exog_select": exog_select,
+            "which": which,
+            "offset": offset,
+            "offset_select": offset_select,
+        }
+        return keywords, index
 
     def get_prediction(
         self,
@@ -95,14 +111,12 @@ class Predictions(GenericLikelihoodModelResults):
             With ``predicted``, ``se``, ``conf_int()`` and ``summary_frame()``; intervals of
             probabilities are made on the log-odds and stay inside (0, 1).
         """
-        exog, exog_select, index = self._designs(exog, exog_select, transform, which)
-        if index is None and exog is None and exog_select is None:
+        keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
+        if exog is None and exog_select is None:
             index = self.model.design.index
 
         def function(params: Floats) -> Floats:
-            return self.model.predict(
-                params, exog, exog_select, which=which, offset=offset, offset_select=offset_select
-            )
+            return self.model.predict(params, **keywords)
 
         params = np.asarray(self.params, dtype=float)
         weights = None

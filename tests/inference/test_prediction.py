@@ -82,3 +82,24 @@ def test_jacobian_of_a_known_function():
     slope = jacobian(lambda v: np.array([v[0] ** 2, v[0] * np.sin(v[1])]), np.array([3.0, 0.5]))
     expected = [[6.0, 0.0], [np.sin(0.5), 3.0 * np.cos(0.5)]]
     np.testing.assert_allclose(slope, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_new_data_bring_their_own_offsets():
+    simulated = simulate_greene(800, rng=5)
+    data = simulated.data.assign(known=0.4 * simulated.data.x1, shift=0.2)
+    model = GreeneSelectionLogit.from_formula(
+        simulated.formula,
+        simulated.select_formula,
+        data,
+        offset="known",
+        offset_select="shift",
+        normalization="loading",
+    )
+    results = model.fit()
+    for which in ("mean", "p10"):
+        np.testing.assert_allclose(results.predict(data, which=which), results.predict(which=which))
+    frame = results.get_prediction(data.iloc[:4]).summary_frame()
+    np.testing.assert_allclose(frame["predicted"], results.predict()[:4])
+    results.predict(data.drop(columns="shift"))  # the mean does not read the selection offset
+    with pytest.raises(ValueError, match="offset column 'known'"):
+        results.predict(data.drop(columns="known"))

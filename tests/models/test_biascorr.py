@@ -666,3 +666,12 @@ def test_a_free_fit_that_ends_at_large_sigma_is_held_there_and_says_so():
     assert results.status is Status.SIGMA_INFINITE
     assert results.sigma == pytest.approx(50.0)
     assert "a sigma held at 50" in " ".join(str(results.summary()).split())
+
+
+def test_soft_selection_survives_the_removal_of_the_data(data):
+    results = build(data, **SIGMA_ONE).fit()
+    soft, size = results.soft_selection, len(pickle.dumps(results))
+    results.remove_data()
+    assert results.soft_selection == soft
+    assert f"{soft:.4f}" in str(results.summary())
+    assert len(pickle.dumps(results)) < 0.3 * size
