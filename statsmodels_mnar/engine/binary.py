@@ -106,7 +106,6 @@ class Independent:
 
     params: np.ndarray  # (p + k,)
     value: float
-    value_outcome: float
     converged: bool
 
 
@@ -132,7 +131,7 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
     )
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
-    return Independent(params, value, outcome.value, outcome.converged and select.converged)
+    return Independent(params, value, outcome.converged and select.converged)
 
 
 def descend_binary(

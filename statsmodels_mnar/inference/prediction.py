@@ -30,7 +30,10 @@ class Prediction:
             return self.predicted[:, None] + z * self.se[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = self.se / (self.predicted * (1.0 - self.predicted))
-            return expit(logit(self.predicted)[:, None] + z * spread[:, None])
+            ends = expit(logit(self.predicted)[:, None] + z * spread[:, None])
+        certain = np.isin(self.predicted, (0.0, 1.0))
+        ends[certain] = self.predicted[certain, None]
+        return ends
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Columns predicted, se, ci_lower and ci_upper."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
@@ -33,8 +33,8 @@ def check_which(which: str) -> None:
         raise ValueError(f"which={which!r} is unknown; use one of {list(WHICH)}")
 
 
-def joint(form: Form, a: Floats, b: Floats, dependence: Floats, y: int, s: int) -> Floats:
-    """P(y, s) at outcome index a and selection index b, each (n,)."""
+def log_joint(form: Form, a: Floats, b: Floats, dependence: Floats, y: int, s: int) -> Floats:
+    """log P(y, s) at outcome index a and selection index b, each (n,)."""
     side = 1.0 if s else -1.0
     values = np.array(dependence, dtype=float)
     values[-1] *= side  # athrho, or the loading, changes sign with the selection error
@@ -57,7 +57,7 @@ def joint(form: Form, a: Floats, b: Floats, dependence: Floats, y: int, s: int) 
         nodes,
         0,
     )
-    return terms.value[0].exp().numpy()
+    return terms.value[0].numpy()
 
 
 def population_mean(form: Form, a: Floats, dependence: Floats) -> Floats:
@@ -91,11 +91,11 @@ def probability(
     assert b is not None
     a, b = a[finite], b[finite]
     if which == "mean-selected":
-        result[finite] = joint(form, a, b, dependence, 1, 1) / ndtr(b)
+        result[finite] = np.exp(log_joint(form, a, b, dependence, 1, 1) - log_ndtr(b))
     elif which == "mean-unselected":
-        result[finite] = joint(form, a, b, dependence, 1, 0) / ndtr(-b)
+        result[finite] = np.exp(log_joint(form, a, b, dependence, 1, 0) - log_ndtr(-b))
     else:
-        result[finite] = joint(form, a, b, dependence, int(which[1]), int(which[2]))
+        result[finite] = np.exp(log_joint(form, a, b, dependence, int(which[1]), int(which[2])))
     return result
 
 

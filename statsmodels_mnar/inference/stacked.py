@@ -64,9 +64,12 @@ def stacked_covariance(
     return influence.T @ influence
 
 
-def kernel_weights(index: Floats) -> Floats:
-    """Estimate of the density of ``index`` at zero, spread over the rows: sums to n f(0)."""
-    n = len(index)
-    spread = min(np.std(index), np.subtract(*np.percentile(index, [75, 25])) / 1.349)
-    bandwidth = 1.06 * max(spread, 1e-12) * n ** (-0.2)
+def kernel_weights(index: Floats, weights: Floats, count: float) -> Floats:
+    """Estimate of the density of ``index`` at zero, spread over the rows: sums to n f(0).
+
+    ``count`` is the number of observations that the weighted rows stand for.
+    """
+    center = np.average(index, weights=weights)
+    spread = np.sqrt(np.average((index - center) ** 2, weights=weights))
+    bandwidth = 1.06 * max(spread, 1e-12) * count ** (-0.2)
     return np.exp(-0.5 * (index / bandwidth) ** 2) / (np.sqrt(2.0 * np.pi) * bandwidth)

@@ -276,7 +276,7 @@ class SelectionModel(SelectionLikelihood):
         penalty : float
             alpha: n * alpha/2 * |(beta, gamma)|^2 is subtracted from the log-likelihood.
         callback : callable, optional
-            Called after each iteration with (iteration, value, score_norm).
+            Called after each iteration with a ``Step``: iteration, value and score_norm.
         **options
             gtol (newton, bfgs, lbfgs); lr, weight_decay, tol, batch_size, rng, redraw (sgd).
 
@@ -311,10 +311,11 @@ class SelectionModel(SelectionLikelihood):
             self._expand(start_params)
         if maxiter is not None:
             options["maxiter"] = maxiter
+        asked = dict(options)
         with Progress(disp, method, options.get("maxiter")) as show:
             options["callback"] = both(callback, show)
             fit = self._fit(independent, start_params, method, penalty, options)
-        results = self._results_class(fit, cov_type, cov_kwds or {})
+        results = self._results_class(replace(fit, options=asked), cov_type, cov_kwds or {})
         warn_about(results)
         return SelectionResultsWrapper(results)
 
@@ -372,11 +373,12 @@ class SelectionModel(SelectionLikelihood):
         if spec.kind == "free" and spec.free.all():
             return self._faces[status]
         at = dependence(spec.kind, solution.params[self.k_outcome + self.k_select :])
-        if spec.kind == "probit":
-            return {"rho": at.rho}
-        if status in (Status.RHO_PLUS, Status.RHO_MINUS):
+        if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
             return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
-        return {"sigma": at.sigma, "rho": at.rho}
+        limit = self._faces.get(status)
+        if limit == "independent":
+            return limit
+        return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
 
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
@@ -440,6 +442,8 @@ class SelectionModel(SelectionLikelihood):
         full = self._expand(params)
         beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
         a = b = None
+        if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
+            raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
         if which in NEEDS_OUTCOME:
             a = linear_index(exog, self.exog, beta, offset, self.offset, "exog")
         if which in NEEDS_SELECT:
@@ -454,14 +458,16 @@ class SelectionModel(SelectionLikelihood):
             )
         return probability(self._parametrized.form, which, a, b, dependence)
 
-    def offsets_for(self, data: Any, which: str) -> tuple[Any, Any]:
-        """Offsets of new data, where the model's were given by column name and are needed."""
+    def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
+        """Offsets of new data: as given, or their own column where the model's has a name."""
         found = []
         needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
-        for name, read in zip(self._offset_columns, needed, strict=True):
-            if name is not None and read and name not in data:
-                raise ValueError(f"data lacks the offset column {name!r} of this model")
-            found.append(np.asarray(data[name], dtype=float) if name and read else None)
+        for name, read, value in zip(self._offset_columns, needed, given, strict=True):
+            if value is None and name is not None and read:
+                if name not in data:
+                    raise ValueError(f"data lacks the offset column {name!r} of this model")
+                value = np.asarray(data[name], dtype=float)
+            found.append(value)
         return found[0], found[1]
 
     def design_for(self, data: Any, which: str) -> tuple[Any, Any]:

@@ -361,9 +361,14 @@ class BiasCorrLogit(GreeneSelectionLogit):
         if cov_type is None:
             ready = model.first_stage.parametric and method != "sgd"
             cov_type = "stacked" if ready else "HC0"
-        return super(BiasCorrLogit, model).fit(
+        fitted = super(BiasCorrLogit, model).fit(
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, **options
         )
+        if method == "sgd":
+            info = fitted._results.fit_info
+            again = info.options | {"first_stage_tol": first_stage_tol}
+            fitted._results.fit_info = replace(info, options=again)
+        return fitted
 
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""

@@ -77,6 +77,8 @@ def _fixed(values: Mapping[str, Any], integration: Integration, tol: float) -> P
             "'sigma', 'rho' or both"
         )
     sigma, rho = values.get("sigma"), values.get("rho")
+    if sigma == math.inf and rho is not None and -1 < rho < 1:
+        return Parametrized(ProbitForm(tol), "probit", (math.atanh(rho),))
     if sigma is not None and not (np.isfinite(sigma) and sigma > 0):
         raise ValueError(
             f"normalization['sigma']={sigma!r} must be positive; for sigma = 0 use 'independent', "

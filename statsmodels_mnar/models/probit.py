@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..engine.forms import ProbitForm
 from ..engine.integration import Integration, Quadrature
 from .base import SelectionModel
 from .normalization import Normalization, Parametrized, parametrize
@@ -65,9 +65,11 @@ class ProbitSelection(SelectionModel):
             raise ValueError("integration: ProbitSelection is integrated by quadrature")
         if normalization == "probit":
             return parametrize("probit", integration)
-        if isinstance(normalization, Mapping) and set(normalization) == {"rho"}:
-            athrho = parametrize(normalization, integration).fixed[1]
-            return Parametrized(ProbitForm(integration.tol), "probit", (athrho,))
+        if isinstance(normalization, Mapping) and {"rho"} <= set(normalization) <= {"rho", "sigma"}:
+            rho = normalization["rho"]
+            if normalization.get("sigma", math.inf) == math.inf and -1 < rho < 1:
+                return parametrize({"sigma": math.inf, "rho": rho}, integration)
         raise ValueError(
-            f"normalization={normalization!r}: ProbitSelection takes 'probit' or {{'rho': value}}"
+            f"normalization={normalization!r}: ProbitSelection takes 'probit' or {{'rho': value}} "
+            "with a value between -1 and 1"
         )

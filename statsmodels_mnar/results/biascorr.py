@@ -38,8 +38,6 @@ class BiasCorrResults(SelectionResults):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ("stacked",)
     _is_likelihood: ClassVar[bool] = False
-    # Not the loading form: at |rho| = 1 soft rows enter another objective.
-    _scale_remedy: ClassVar[str] = "normalization={'sigma': 1.0}"
 
     @property
     def first_stage(self) -> Any:
@@ -136,7 +134,10 @@ class BiasCorrResults(SelectionResults):
         else:
             step = 0.5  # the jump of the score between the two labels
             ends = [np.where(missing, label, training.y) for label in (1.0, 0.0)]
-            density = kernel_weights(trained.index[missing])
+            design = self.model.design
+            weights = (np.ones(design.nobs) if design.weights is None else design.weights)[missing]
+            count = len(weights) if self._sampling else weights.sum()
+            density = kernel_weights(trained.index[missing], weights, count)
         jump = np.subtract(*(self._scores_on(replace(training, y=y)) for y in ends))[missing]
         return (jump / (2.0 * step)).T @ (density[:, None] * X)
 
@@ -161,6 +162,10 @@ class BiasCorrResults(SelectionResults):
             f"{str(self.bias_condition)[0].upper()}{str(self.bias_condition)[1:]}.",
         ]
 
+    def _scale_remedy(self) -> str:
+        # Not the loading form: at |rho| = 1 soft rows enter another objective.
+        return "{'sigma': 1.0}"
+
     # -- what a likelihood would offer -------------------------------------------------------------
 
     def _no_likelihood(self, name: str) -> NoReturn:
@@ -178,6 +183,10 @@ class BiasCorrResults(SelectionResults):
         self._no_likelihood("bic")
 
     @property
+    def llnull(self) -> float:
+        self._no_likelihood("llnull")
+
+    @property
     def llr(self) -> float:
         self._no_likelihood("llr")
 
@@ -188,6 +197,10 @@ class BiasCorrResults(SelectionResults):
     @property
     def prsquared(self) -> float:
         self._no_likelihood("prsquared")
+
+    def compare_lr_test(self, restricted: Any) -> NoReturn:
+        """Not available: the objective is not a likelihood."""
+        raise ValueError("BiasCorr has no likelihood ratio test: its objective is not a likelihood")
 
     def test_independence(self, method: str | None = None) -> NoReturn:
         """Not available: pseudolabels carry no information on the dependence."""
@@ -200,10 +213,14 @@ class BiasCorrResults(SelectionResults):
 
     def pred_table(self, threshold: float = 0.5) -> Floats:
         """Labelled rows: [i, j] counts outcome i predicted as j."""
-        seen = self.model.design.labelled
-        return _confusion(self.model.endog[seen], self.fittedvalues[seen], threshold)
+        design = self.model.design
+        seen = design.labelled
+        counts = None if design.weights is None or self._sampling else design.weights[seen]
+        return _confusion(self.model.endog[seen], self.fittedvalues[seen], threshold, counts)
 
-    def classification(self, y: Any, exog: Any = None, threshold: float = 0.5) -> pd.Series:
+    def classification(
+        self, y: Any, exog: Any = None, threshold: float = 0.5, offset: Any = None
+    ) -> pd.Series:
         """Accuracy, F1, AUC and Brier score of P(y = 1) on rows with known labels.
 
         Parameters
@@ -214,9 +231,11 @@ class BiasCorrResults(SelectionResults):
             New data (formulas) or design; by default the model's own rows.
         threshold : float
             Of the predicted class; at 0.5 it is the sign of x'beta.
+        offset : array_like, optional
+            As in ``predict``.
         """
         labels = np.asarray(y, dtype=float)
-        p = np.asarray(self.predict(exog))
+        p = np.asarray(self.predict(exog, offset=offset))
         if labels.shape != p.shape or not np.isin(labels, (0.0, 1.0)).all():
             raise ValueError(f"y must be {len(p)} labels coded 0 and 1, one for each row of exog")
         table = _confusion(labels, p, threshold)
@@ -255,7 +274,7 @@ class BiasCorrResults(SelectionResults):
         """
         grid = np.arange(0.05, 0.46, 0.05) if grid is None else np.asarray(grid, dtype=float)
         options = {"method": self.fit_info.method, "penalty": self.fit_info.penalty}
-        options |= {"cov_type": "nonrobust"} | fit_options
+        options |= self.fit_info.options | {"cov_type": "nonrobust"} | fit_options
         names = list(self.model.design.outcome_names)
         rows = {}
         for value in grid:
@@ -290,8 +309,9 @@ def _density(trained: Any) -> Floats:
     return trained.probability * (1.0 - trained.probability)
 
 
-def _confusion(labels: Floats, p: Floats, threshold: float) -> Floats:
+def _confusion(labels: Floats, p: Floats, threshold: float, counts: Floats | None = None) -> Floats:
     guess = p > threshold
+    counts = np.ones(len(labels)) if counts is None else counts
     return np.array(
-        [[np.sum((labels == i) & (guess == j)) for j in (False, True)] for i in (0, 1)], dtype=float
+        [[counts @ ((labels == i) & (guess == j)) for j in (False, True)] for i in (0, 1)]
     )

@@ -83,8 +83,11 @@ def bootstrap(
 ) -> BootstrapResults:
     """Refit the model to ``n_rep`` resamples of its rows, first stages included.
 
-    A resample is a set of row counts, so designs are built once.
+    A resample is a set of row weights, so designs are built once. Rows are drawn with replacement;
+    a row of count w is w observations; after ``cov_type="cluster"`` whole clusters are drawn.
     """
+    if len(results._groups) > 1:
+        raise ValueError("the bootstrap resamples one way of clustering, this fit has two")
     if n_rep < 2:
         raise ValueError(f"n_rep={n_rep!r} must be at least 2")
     model, generator = results.model, np.random.default_rng(rng)
@@ -92,15 +95,16 @@ def bootstrap(
     n = design.nobs
     own = np.ones(n) if design.weights is None else design.weights
     options = {"method": results.fit_info.method, "penalty": results.fit_info.penalty}
+    options |= results.fit_info.options
     options |= {"cov_type": "HC0" if design.weight_kind == "prob_weights" else "nonrobust"}
     if results.fit_info.method != "sgd":
         options["start_params"] = np.asarray(results.params)
     options |= fit_options
     estimates, failed = [], Counter[str]()
     for _ in _bar(n_rep, progress):
-        counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(float)
+        weights = _resampled(own, design.weight_kind, results._groups, generator)
         kind = design.weight_kind or "freq_weights"
-        part = design_rows(replace(design, weights=counts * own, weight_kind=kind), counts > 0)
+        part = design_rows(replace(design, weights=weights, weight_kind=kind), weights > 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
             try:
@@ -122,6 +126,24 @@ def bootstrap(
         pd.Series(np.asarray(results.params), index=names),
         failed,
     )
+
+
+def _resampled(
+    own: Floats,
+    kind: str | None,
+    groups: tuple[NDArray[np.int64], ...],
+    rng: np.random.Generator,
+) -> Floats:
+    """Row weights of one resample."""
+    n = len(own)
+    if groups:
+        codes = groups[0]
+        n_groups = int(codes.max()) + 1
+        drawn = np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups)
+        return own * drawn[codes]
+    if kind == "freq_weights":
+        return rng.multinomial(int(own.sum()), own / own.sum()).astype(float)
+    return own * np.bincount(rng.integers(n, size=n), minlength=n)
 
 
 def design_rows(design: Any, keep: NDArray[np.bool_]) -> Any:

@@ -10,6 +10,7 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.stats.contrast import WaldTestResults
 
+from ..engine.solution import Status
 from ..inference import covariance, independence
 from ..inference.independence import IndependenceTest
 
@@ -25,25 +26,34 @@ class HypothesisTests(GenericLikelihoodModelResults):
         Parameters
         ----------
         method : {"lr", "wald", "score"}, optional
-            By default "lr", "wald" with a robust covariance or a penalty, and "score" where
-            neither rho nor the loading is estimated. "lr" compares with the two equations fitted
-            apart, "score" needs only those.
+            "lr" compares with the two equations fitted apart, "score" needs only those, "wald" is
+            the estimate of athrho or the loading over its standard error. By default "lr"; with a
+            robust covariance or a penalty "wald"; and "score" where neither rho nor the loading is
+            estimated, where the fit is not at a maximum, and, robust, where sigma and rho are both
+            estimated: athrho alone says nothing there.
         """
         robust = self.cov_type in covariance.ROBUST
-        estimated = self.model.param_names[-1] in ("athrho", "loading")
+        names = self.model.param_names
+        estimated = names[-1] in ("athrho", "loading") and self.converged
+        ridge = names[-2:] == ["lnsigma", "athrho"]
         if method is None:
             wald = robust or self.fit_info.penalty
-            method = "score" if not estimated else "wald" if wald else "lr"
+            method = "score" if not estimated or (wald and ridge) else "wald" if wald else "lr"
         if method not in ("lr", "wald", "score"):
             raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
-        if method != "score" and not estimated and not (method == "lr" and self.status.boundary):
-            raise ValueError(f"method={method!r} needs an estimated rho or loading; use 'score'")
+        # A rho that ran to +-1 was estimated, though it is not among the parameters.
+        ran_off = self.status in (Status.RHO_PLUS, Status.RHO_MINUS)
+        if method != "score" and not estimated and not (method == "lr" and ran_off):
+            raise ValueError(
+                f"method={method!r} needs rho or the loading estimated at a maximum; use 'score'"
+            )
+        if method == "wald" and ridge:
+            raise ValueError(
+                "method='wald' says nothing where sigma and rho are both estimated: athrho is "
+                "hardly identified apart from sigma; use 'lr' or 'score'"
+            )
         if method == "lr":
-            if robust or self.fit_info.penalty:
-                raise ValueError(
-                    "method='lr' needs a likelihood: not valid with a robust covariance, sampling "
-                    "weights or a penalty; use 'wald' or 'score'"
-                )
+            self._check_likelihood("method='lr'")
             return independence.likelihood_ratio(self.llf, self.llindep)
         if method == "score":
             return independence.score(
@@ -55,6 +65,15 @@ class HypothesisTests(GenericLikelihoodModelResults):
         variance = float(np.asarray(self.cov_params_default)[-1, -1])
         return independence.wald(float(np.asarray(self.params)[-1]), variance)
 
+    def _check_likelihood(self, what: str) -> None:
+        """Refuse what needs a maximised likelihood where there is none."""
+        robust = self.cov_type in covariance.ROBUST
+        if robust or self.fit_info.penalty or not self.converged:
+            raise ValueError(
+                f"{what} needs a likelihood at its maximum: not valid with a robust covariance, "
+                "sampling weights, a penalty or a fit that stopped early; use 'wald' or 'score'"
+            )
+
     def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
         """Likelihood ratio test against a restricted fit of the same rows.
 
@@ -62,6 +81,7 @@ class HypothesisTests(GenericLikelihoodModelResults):
         -------
         statistic, pvalue, df
         """
+        self._check_likelihood("compare_lr_test")
         df = len(self.params) - len(restricted.params)
         same = restricted.nobs == self.nobs and restricted.nobs_selected == self.nobs_selected
         if df <= 0 or not same:

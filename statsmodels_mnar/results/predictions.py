@@ -65,9 +65,7 @@ class Predictions(GenericLikelihoodModelResults):
         """Keywords for the model's ``predict``, and the index of the rows."""
         formulas = self.model.design.outcome_spec is not None
         if exog is not None and transform and formulas and exog_select is None:
-            own = self.model.offsets_for(exog, which)
-            offset = own[0] if offset is None else offset
-            offset_select = own[1] if offset_select is None else offset_select
+            offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
             exog, exog_select = self.model.design_for(exog, which)
         index = None
         for frame in (exog, exog_select):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from statsmodels.base.model import (
 )
 from statsmodels.tools._decorators import cache_readonly
 
-from ..engine.binary import Independent
+from ..engine.binary import Independent, fit_independent
 from ..engine.solution import Solution, Status
 from ..inference import covariance
 from ..inference.covariance import Covariance, Ingredients
@@ -44,6 +44,7 @@ class Fit:
     start_params: Floats | None  # (P,) of the estimated parameters
     penalty: float
     faces: dict[str, float]  # log-likelihoods compared
+    options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
 
 
 class SelectionResults(HypothesisTests, Predictions):
@@ -67,7 +68,6 @@ class SelectionResults(HypothesisTests, Predictions):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
-    _scale_remedy: ClassVar[str] = "normalization='loading' or {'sigma': 1.0}"
     _groups: tuple[NDArray[np.int64], ...] = ()
     _use_correction: bool = True
 
@@ -96,8 +96,6 @@ class SelectionResults(HypothesisTests, Predictions):
         counts = weights is not None and not self._sampling
         per_row = weights if counts else np.ones(model.design.nobs)
         self.nobs_selected = float(per_row[model.design.labelled].sum())
-        ones = per_row * (model.design.y == 1)
-        self._n_ones = float(ones.sum())
         self._set_covariance(cov_type, cov_kwds)
         self.normalized_cov_params = self.cov_params_default
 
@@ -124,7 +122,8 @@ class SelectionResults(HypothesisTests, Predictions):
                 f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
                 "'cluster'"
             )
-        if self.status is Status.STOPPED:
+        self._groups, self._use_correction = (), True
+        if self.fit_info.method == "sgd":
             size = len(self.params)
             return Covariance(
                 np.full((size, size), np.nan), cov_type, "none: stopped before the maximum"
@@ -204,10 +203,15 @@ class SelectionResults(HypothesisTests, Predictions):
             return None
         return (
             f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
-            f"corr(lnsigma, athrho) = {correlation:.4f}. The error correlation "
-            f"({self.error_corr:.3f}), marginal effects and probabilities are identified. Report "
-            f"those, or fix the scale with {self._scale_remedy}."
+            f"corr(lnsigma, athrho) = {correlation:.4f}. What they do speak about is the error "
+            f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
+            f"scale with normalization={self._scale_remedy()}."
         )
+
+    def _scale_remedy(self) -> str:
+        """Normalizations that could hold the error correlation found."""
+        # With sigma = 1 it cannot exceed 0.483.
+        return "'loading'" + (" or {'sigma': 1.0}" if abs(self.error_corr) < 0.45 else "")
 
     # -- likelihoods -------------------------------------------------------------------------------
 
@@ -223,13 +227,17 @@ class SelectionResults(HypothesisTests, Predictions):
         """Log-likelihood of the two equations fitted apart."""
         return self.fit_info.independent.value
 
-    @cache_readonly
+    @property
     def llnull(self) -> float:
-        """Log-likelihood of constants alone, equations apart."""
-        n, m, ones = self.nobs, self.nobs_selected, self._n_ones
-        counts = np.array([m, n - m, ones, m - ones])
-        of = np.array([n, n, m, m])
-        return float(np.sum(counts * np.log(counts / of)))
+        """Log-likelihood of constants (and offsets) alone, equations apart."""
+
+        def compute() -> float:
+            design = self.model.design
+            constant = np.ones((design.nobs, 1))
+            rows = self.model._rows_of(replace(design, X=constant, W=constant))
+            return fit_independent(rows, probit=self.model._probit_outcome).value
+
+        return self._summary_cache("llnull", compute)  # outlives the data
 
     @cache_readonly
     def llr(self) -> float:
@@ -298,7 +306,7 @@ class SelectionResults(HypothesisTests, Predictions):
             limit = pd.DataFrame(
                 [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
             )
-            table = pd.concat([limit, table])
+            table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
         return table
 
     @cached_property
@@ -381,23 +389,30 @@ class SelectionResults(HypothesisTests, Predictions):
 
     def _header_rows(self) -> dict[str, str]:
         """The right-hand rows of the summary's header, after the counts."""
-        return {
+        rows = {
             "Log-Likelihood:": f"{self.llf:#.6g}",
             "LL, independent:": f"{self.llindep:#.6g}",
             "AIC:": f"{self.aic:#.6g}",
             "BIC:": f"{self.bic:#.6g}",
             "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
         }
+        if self.fit_info.method == "sgd":  # not at a maximum
+            rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
+        return rows
 
     def _own_notes(self) -> list[str]:
         """Notes of a subclass for the foot of the summary."""
-        return []
+        if not self._sampling:
+            return []
+        return ["Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."]
 
     # -- storage -----------------------------------------------------------------------------------
 
     def remove_data(self) -> None:
         """Drop all arrays of the length of the data; predict on new data still works."""
-        _ = self.llf, self.llnull, self.bse, self.identification
+        _ = self.llf, self.bse, self.identification
+        if self._is_likelihood:
+            _ = self.llnull
         super().remove_data()
         self.model.remove_data()
 

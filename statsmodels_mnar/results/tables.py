@@ -28,7 +28,7 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "equation": _equations(results),
-            "term": [name.removeprefix("select_") for name in names],
+            "term": _terms(results, names),
             "estimate": np.asarray(results.params),
             "std_error": np.asarray(results.bse),
             "statistic": np.asarray(results.tvalues),
@@ -55,6 +55,12 @@ def glance(results: SelectionResults) -> pd.DataFrame:
         "cov_type": results.cov_type,
     }
     return pd.DataFrame([row], index=[type(results.model).__name__])
+
+
+def _terms(results: SelectionResults, names: list[str]) -> list[str]:
+    """Names without the prefix of the selection equation."""
+    equations = zip(_equations(results), names, strict=True)
+    return [n.removeprefix("select_") if part == "select" else n for part, n in equations]
 
 
 def _equations(results: SelectionResults) -> list[str]:
@@ -85,6 +91,13 @@ def notes(results: SelectionResults) -> list[str]:
 
 def _boundary_note(results: SelectionResults) -> str:
     status, kind = results.status, results.model._parametrized.kind
+    if status is Status.LOADING_INFINITE:
+        return (
+            f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
+            f"at {results.sigma:g}; ProbitSelection may describe these data better."
+        )
+    if results.model._probit_outcome:
+        return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
     if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)
         return (
@@ -132,6 +145,7 @@ def _status(results: SelectionResults) -> str:
         Status.RHO_MINUS: "boundary, rho = -1",
         Status.SIGMA_ZERO: "boundary, sigma = 0",
         Status.SIGMA_INFINITE: "boundary, sigma = inf",
+        Status.LOADING_INFINITE: "boundary, loading = inf",
         Status.STOPPED: "stopped early",
     }.get(results.status, "not converged")
 
@@ -209,7 +223,7 @@ def _params_table(
         np.asarray(results.pvalues)[cut],
         np.asarray(results.conf_int(alpha))[cut],
     )
-    shown = [name.removeprefix("select_") for name in names[cut]]
+    shown = _terms(results, names)[cut]
     return summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
 
 
@@ -225,6 +239,8 @@ def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
 
 
 def _why_fixed(results: SelectionResults, name: str) -> str:
+    if results.fit_info.method == "sgd":
+        return ""
     if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
         return "boundary"
     return "fixed"

@@ -289,7 +289,7 @@ def test_the_default_test_of_independence_is_valid(data, options, fit_options, m
     assert test.method == method
     assert str(test) in str(found.summary())
     if method == "score":
-        with pytest.raises(ValueError, match="needs an estimated rho or loading"):
+        with pytest.raises(ValueError, match="needs rho or the loading estimated"):
             found.test_independence("wald")
     if method != "lr":
         with pytest.raises(ValueError, match="method='lr' needs"):
