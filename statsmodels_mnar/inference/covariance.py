@@ -153,8 +153,11 @@ ESTIMATORS: dict[str, Callable[[Ingredients], Covariance]] = {
 }
 
 
-def check_cov_type(cov_type: str, more: tuple[str, ...] = ()) -> None:
-    """Refuse unknown names, HC2 and HC3 among them; ``more`` are the results' own."""
+def check_cov_type(cov_type: str, more: tuple[str, ...] = (), *, sampling: bool = False) -> None:
+    """Refuse unknown names, HC2 and HC3 among them, and what sampling weights rule out.
+
+    ``more`` are the results' own names.
+    """
     if cov_type in ("HC2", "HC3"):
         raise ValueError(
             f"cov_type={cov_type!r} is defined for linear regression only (it needs a hat matrix); "
@@ -162,6 +165,10 @@ def check_cov_type(cov_type: str, more: tuple[str, ...] = ()) -> None:
         )
     if cov_type not in ESTIMATORS and cov_type not in more:
         raise ValueError(f"cov_type={cov_type!r} is unknown; use one of {[*ESTIMATORS, *more]}")
+    if sampling and cov_type in ("nonrobust", "OPG"):
+        raise ValueError(
+            f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or 'cluster'"
+        )
 
 
 def estimate(cov_type: str, parts: Ingredients) -> Covariance:

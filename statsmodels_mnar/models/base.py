@@ -18,7 +18,6 @@ from ..design import (
     check_separation,
     design_from_arrays,
     design_from_formula,
-    rebuild,
 )
 from ..engine.binary import Independent, fit_independent
 from ..engine.device import resolve_device
@@ -29,23 +28,16 @@ from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status
 from ..inference.covariance import check_cov_type
 from ..inference.dependence import dependence
-from ..inference.probabilities import (
-    NEEDS_OUTCOME,
-    NEEDS_SELECT,
-    check_which,
-    linear_index,
-    probability,
-)
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
 from .fitting import Progress, both, check_options, named, warn_about
-from .likelihood import SelectionLikelihood
 from .normalization import Normalization, Parametrized
+from .predictor import SelectionPredictor
 from .search import search_free, start_values
 
 Floats = NDArray[np.float64]
 
 
-class SelectionModel(SelectionLikelihood):
+class SelectionModel(SelectionPredictor):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
@@ -284,13 +276,9 @@ class SelectionModel(SelectionLikelihood):
         -------
         SelectionResults
         """
-        cov_type = cov_type or ("HC0" if self.design.weight_kind == "prob_weights" else "nonrobust")
-        check_cov_type(cov_type, self._results_class._more_cov_types)
-        if cov_type in ("nonrobust", "OPG") and self.design.weight_kind == "prob_weights":
-            raise ValueError(
-                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
-                "'cluster'"
-            )
+        sampling = self.design.weight_kind == "prob_weights"
+        cov_type = cov_type or ("HC0" if sampling else "nonrobust")
+        check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
         check_options(method, options, penalty)
         if maxiter is not None and not (isinstance(maxiter, int | np.integer) and maxiter > 0):
             raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
@@ -409,74 +397,3 @@ class SelectionModel(SelectionLikelihood):
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)
         return SelectionResultsWrapper(part._results.embed(self, kept))
-
-    # -- prediction --------------------------------------------------------------------------------
-
-    def predict(
-        self,
-        params: Any,
-        exog: Any = None,
-        exog_select: Any = None,
-        *,
-        which: str = "mean",
-        offset: Any = None,
-        offset_select: Any = None,
-    ) -> Floats:
-        """Probabilities and indices at given designs.
-
-        Parameters
-        ----------
-        params : array_like
-        exog, exog_select : array_like, optional
-            (m, p) and (m, k) designs; by default those of the model. Only those that ``which``
-            needs are read.
-        which : str
-            "mean": P(y = 1) in the population; "linear", "linear-select": the indices;
-            "prob-select": P(s = 1); "mean-selected", "mean-unselected": P(y = 1 | s);
-            "p11", "p10", "p01", "p00": P(y, s).
-        offset, offset_select : array_like, optional
-            By default the model's own where its own design is used, else zero. Results read new
-            data's offsets themselves where the model's were given by column name.
-        """
-        check_which(which)
-        full = self._expand(params)
-        beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
-        a = b = None
-        if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
-            raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
-        if which in NEEDS_OUTCOME:
-            a = linear_index(exog, self.exog, beta, offset, self.offset, "exog")
-        if which in NEEDS_SELECT:
-            b = linear_index(
-                exog_select, self.exog_select, gamma, offset_select, self.offset_select,
-                "exog_select",
-            )  # fmt: skip
-        if a is not None and b is not None and len(a) != len(b):
-            raise ValueError(
-                f"exog has {len(a)} rows and exog_select {len(b)}; which={which!r} needs both for "
-                "the same rows"
-            )
-        return probability(self._parametrized.form, which, a, b, dependence)
-
-    def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
-        """Offsets of new data: as given, or their own column where the model's has a name."""
-        found = []
-        needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
-        for name, read, value in zip(self._offset_columns, needed, given, strict=True):
-            if value is None and name is not None and read:
-                if name not in data:
-                    raise ValueError(f"data lacks the offset column {name!r} of this model")
-                value = np.asarray(data[name], dtype=float)
-            found.append(value)
-        return found[0], found[1]
-
-    def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
-        """Designs of new data through the stored formulas: only those that ``which`` needs."""
-        check_which(which)
-        outcome, select = self.design.outcome_spec, self.design.select_spec
-        if outcome is None or select is None:
-            raise ValueError("data needs a model built from formulas; pass exog and exog_select")
-        return (
-            rebuild(outcome, data) if which in NEEDS_OUTCOME else None,
-            rebuild(select, data) if which in NEEDS_SELECT else None,
-        )

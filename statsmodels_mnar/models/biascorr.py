@@ -346,15 +346,13 @@ class BiasCorrLogit(GreeneSelectionLogit):
         model = self
         check_selection_varies(self.design)  # before the first stages, which need both kinds
         check_outcome_varies(self.design)
+        descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
-            model = self._sibling(self.normalization)
-            model._stage = train(self.design, self.selection_model, self.pseudolabel_model, descent)
-            model._rows = None
-        elif penalty > 0.0:
+        if descent is not None or penalty > 0.0:
             model = self._sibling(self.normalization)
             model._stage = train(
-                self.design, self.selection_model, self.pseudolabel_model, penalty=penalty
+                self.design, self.selection_model, self.pseudolabel_model, descent, penalty=penalty
             )
             model._rows = None
         model._check_pseudolabels(method, penalty)
@@ -372,7 +370,8 @@ class BiasCorrLogit(GreeneSelectionLogit):
 
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
-        values = self.training_design.s[~self.design.labelled]
+        training, missing = self.training_design, ~self.design.labelled
+        values = training.s[missing]
         if values.min() >= 0.5:
             text = (
                 f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
@@ -390,7 +389,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
                 ModelWarning,
                 stacklevel=3,
             )
-        labels = self.training_design.y[~self.design.labelled]
+        labels = training.y[missing]
         if labels.min() == labels.max() and not self.soft_pseudolabels:
             warnings.warn(
                 f"all {len(labels)} pseudolabels are {labels[0]:.0f}: g_y sees one class among the "

@@ -59,9 +59,9 @@ class BiasCorrResults(SelectionResults):
 
     # -- covariance --------------------------------------------------------------------------------
 
-    def _covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> Covariance:
+    def _covariance(self, cov_type: str) -> Covariance:
         if cov_type != "stacked":
-            found = super()._covariance(cov_type, cov_kwds)
+            found = super()._covariance(cov_type)
             return replace(found, description=f"{found.description}, given the pseudolabels")
         stage = self.first_stage
         if not stage.parametric or self.fit_info.method == "sgd":

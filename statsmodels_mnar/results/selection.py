@@ -68,8 +68,6 @@ class SelectionResults(HypothesisTests, Predictions):
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
-    _groups: tuple[NDArray[np.int64], ...] = ()
-    _use_correction: bool = True
 
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
@@ -109,32 +107,13 @@ class SelectionResults(HypothesisTests, Predictions):
         keep = self.model._estimated
         return self.solution.hessian[np.ix_(keep, keep)]
 
-    def _covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> Covariance:
-        covariance.check_cov_type(cov_type, self._more_cov_types)
-        allowed = {"groups", "use_correction"} if cov_type == "cluster" else set()
-        unknown = set(cov_kwds) - allowed
-        if unknown:
-            raise ValueError(
-                f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
-            )
-        if self._sampling and cov_type in ("nonrobust", "OPG"):
-            raise ValueError(
-                f"cov_type={cov_type!r} is not valid with prob_weights; use 'HC0', 'HC1' or "
-                "'cluster'"
-            )
-        self._groups, self._use_correction = (), True
+    def _covariance(self, cov_type: str) -> Covariance:
+        size = len(self.params)
         if self.fit_info.method == "sgd":
-            size = len(self.params)
-            return Covariance(
-                np.full((size, size), np.nan), cov_type, "none: stopped before the maximum"
-            )
-        empty = np.empty((0, len(self.params)))
+            nothing = np.full((size, size), np.nan)
+            return Covariance(nothing, cov_type, "none: stopped before the maximum")
         needs_scores = cov_type != "nonrobust"
-        groups: tuple[NDArray[np.int64], ...] = ()
-        if cov_type == "cluster":
-            groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
-        self._groups, self._use_correction = groups, cov_kwds.get("use_correction", True)
-        scores = self.model._row_scores(self.params) if needs_scores else empty
+        scores = self.model._row_scores(self.params) if needs_scores else np.empty((0, size))
         return covariance.estimate(cov_type, self._ingredients(scores))
 
     def _meat(self, scores: Floats) -> Floats:
@@ -151,7 +130,18 @@ class SelectionResults(HypothesisTests, Predictions):
         )
 
     def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
-        found = self._covariance(cov_type, cov_kwds)
+        covariance.check_cov_type(cov_type, self._more_cov_types, sampling=self._sampling)
+        cluster = cov_type == "cluster"
+        unknown = set(cov_kwds) - ({"groups", "use_correction"} if cluster else set())
+        if unknown:
+            raise ValueError(
+                f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
+            )
+        self._groups: tuple[NDArray[np.int64], ...] = ()
+        if cluster:
+            self._groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
+        self._use_correction = bool(cov_kwds.get("use_correction", True))
+        found = self._covariance(cov_type)
         self.cov_type = found.cov_type
         self.cov_kwds = {"description": found.description, "n_groups": found.n_groups}
         self.cov_params_default = found.matrix

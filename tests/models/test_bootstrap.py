@@ -65,3 +65,14 @@ def test_sbar_path_repeats_the_options_of_the_fit(simulated):
     results = fit(simulated, BiasCorrLogit, options, method="sgd", weight_decay=0.5, tol=1e-3)
     path = results.sbar_path([0.3])
     np.testing.assert_allclose(path.iloc[0], results.params[:3], rtol=1e-12)
+
+
+def test_clusters_are_forgotten_with_the_covariance_that_used_them(simulated):
+    results = fit(
+        simulated, BiasCorrLogit, cov_type="cluster", cov_kwds={"groups": np.arange(400) % 20}
+    )
+    assert len(results._results._groups) == 1
+    stacked = results.get_robustcov_results("stacked")
+    assert stacked._results._groups == ()
+    with pytest.raises(ValueError, match="unexpected keys"):
+        results.get_robustcov_results("stacked", group=1)
