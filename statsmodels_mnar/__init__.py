@@ -1,5 +1,7 @@
 """Binary outcomes whose labels are missing not at random, in the style of statsmodels."""
 
+from .comparison import compare, exclusion_test, hausman_test, vuong_test
+from .engine.execution import local_workers
 from .engine.integration import Quadrature, Simulation
 from .engine.mlp import MLP
 from .engine.solution import Status
@@ -8,12 +10,15 @@ from .errors import (
     MissingDataError,
     MissingOutcomeWarning,
     NoExclusionRestrictionWarning,
+    NotInMemoryError,
     NoVariationError,
     PerfectSeparationError,
     SingularDesignError,
     WeakIdentificationWarning,
 )
-from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .inference.imputation import pool
+from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
+from .montecarlo import monte_carlo
 
 __version__ = "0.1.0"
 
@@ -21,11 +26,13 @@ __all__ = [
     "MLP",
     "BiasCorrLogit",
     "DesignError",
+    "Execution",
     "GreeneSelectionLogit",
     "MissingDataError",
     "MissingOutcomeWarning",
     "NoExclusionRestrictionWarning",
     "NoVariationError",
+    "NotInMemoryError",
     "PerfectSeparationError",
     "ProbitSelection",
     "Quadrature",
@@ -33,4 +40,11 @@ __all__ = [
     "SingularDesignError",
     "Status",
     "WeakIdentificationWarning",
+    "compare",
+    "exclusion_test",
+    "hausman_test",
+    "local_workers",
+    "monte_carlo",
+    "pool",
+    "vuong_test",
 ]

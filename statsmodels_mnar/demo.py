@@ -2,69 +2,102 @@
 
 from __future__ import annotations
 
-import pandas as pd
-from statsmodels.discrete.discrete_model import Logit
+from pathlib import Path
+from typing import Any
 
-from .datasets import simulate_greene
+import pandas as pd
+
+from .baselines import IPWLogit, NaiveLogit, OracleLogit
+from .comparison import Comparison, compare, plot_coefficients
+from .datasets import Simulated, simulate_greene
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 
 
-def demo(n: int = 5_000, seed: int = 0) -> str:
+def demo(n: int = 5_000, seed: int = 0, out: str | Path | None = None) -> str:
     """Fit the models to simulated data and put the estimates beside the truth.
+
+    Parameters
+    ----------
+    n : int
+        Rows, at least 500.
+    seed : int
+        Of the simulation.
+    out : str or Path, optional
+        Folder for figures and a report of the selection logit; made if it does not exist.
+
+    Returns
+    -------
+    str
+        Summaries, the comparison, and how far each method is from the truth.
 
     Examples
     --------
     >>> print(demo(2_000).splitlines()[0])
-    Labels missing not at random: 2,000 applications, 1,205 labelled.
+    Labels missing not at random: 2,000 applications, 1,241 labelled.
     """
     if n < 500:
         raise ValueError(f"rows={n} is too few for the demonstration; use 500 or more")
     simulated = simulate_greene(n, rng=seed)
-    data, truth = simulated.data, simulated.truth
-    formulas = (simulated.formula, simulated.select_formula)
-    labelled = data[data.s == 1]
-    naive = Logit.from_formula(simulated.formula, labelled).fit(disp=False)
-    oracle = Logit.from_formula("y_full ~ x1 + x2", data).fit(disp=False)
-    loading = GreeneSelectionLogit.from_formula(*formulas, data, normalization="loading").fit()
-    free = GreeneSelectionLogit.from_formula(*formulas, data).fit()
-    probit = ProbitSelection.from_formula(*formulas, data).fit()
-    biascorr = BiasCorrLogit.from_formula(*formulas, data, normalization={"sigma": 1.0}).fit()
+    fits = _fit(simulated)
+    data, greene, biascorr = simulated.data, fits.results["greene"], fits.results["biascorr"]
+    missing = greene.predict(data, which="mean-unselected")[data.s == 0].mean()
+    parts = [
+        f"Labels missing not at random: {n:,} applications, {int(data.s.sum()):,} labelled.",
+        str(greene.summary()),
+        str(biascorr.summary()),
+        f"The methods side by side\n\n{fits}",
+        "Beside the truth (coefficients of 'all labels' and 'probit' have another scale than the "
+        "truth; shares and accuracies are over all rows)\n"
+        f"{_beside_truth(simulated, fits).round(4).to_string(na_rep='')}",
+        "Share of y = 1 among the unlabelled: selection logit "
+        f"{missing:.4f}, truth {data.y_full[data.s == 0].mean():.4f}",
+    ]
+    if out is not None:
+        parts.append(_save(simulated, fits, Path(out)))
+    return "\n\n".join(parts)
 
-    terms = list(naive.params.index)
-    coefficients = pd.DataFrame(
-        {"truth": [truth[name] for name in terms], "naive logit": naive.params,
-         "Greene, loading": loading.params[terms], "std err": loading.bse[terms]}, index=terms,
-    )  # fmt: skip
-    prevalence = pd.Series(
+
+def _fit(simulated: Simulated) -> Comparison:
+    how: dict[str, tuple[Any, dict[str, Any]]] = {
+        "naive": (NaiveLogit, {}),
+        "ipw": (IPWLogit, {}),
+        "probit": (ProbitSelection, {}),
+        "greene": (GreeneSelectionLogit, {"normalization": "loading"}),
+        "biascorr": (BiasCorrLogit, {"normalization": {"sigma": 1.0}}),
+    }
+    formulas = simulated.formula, simulated.select_formula
+    return compare(
         {
-            "truth (all labels)": data.y_full.mean(),
-            "oracle logit (all labels)": oracle.predict(data).mean(),
-            "labelled rows": labelled.y.mean(),
-            "naive logit": naive.predict(data).mean(),
-            "Greene, loading form": loading.predict(data).mean(),
-            "Greene, free form": free.predict(data).mean(),
-            "probit selection": probit.predict(data).mean(),
-            "BiasCorr, sigma = 1": biascorr.predict(data).mean(),
+            name: model.from_formula(*formulas, simulated.data, **options).fit()
+            for name, (model, options) in how.items()
         }
     )
-    fits = {"naive logit": naive, "Greene, loading form": loading, "BiasCorr, sigma = 1": biascorr}
-    accuracy = pd.Series(
-        {name: ((fit.predict(data) > 0.5) == data.y_full).mean() for name, fit in fits.items()}
-    )
-    missing = loading.predict(data, which="mean-unselected")[data.s == 0].mean()
-    return "\n\n".join(
-        [
-            f"Labels missing not at random: {n:,} applications, {len(labelled):,} labelled.",
-            str(loading.summary()),
-            f"The free form on the same data: {free.status.value}.\n"
-            f"Log-likelihoods: free {free.llf:.4f}, loading {loading.llf:.4f}, "
-            f"probit {probit.llf:.4f}, independent {loading.llindep:.4f}.",
-            "Outcome coefficients (the error has scale sqrt(sigma^2 + pi^2/3), so compare with "
-            f"sigma = {truth['sigma']:g} in mind)\n{coefficients.round(3).to_string()}",
-            f"Share of y = 1 in the population\n{prevalence.round(4).to_string()}",
-            "Share of y = 1 among the unlabelled: model "
-            f"{missing:.4f}, truth {data.y_full[data.s == 0].mean():.4f}",
-            f"Accuracy on all rows\n{accuracy.round(4).to_string()}",
-            f"BiasCorr: {biascorr.bias_condition}.",
-        ]
-    )
+
+
+def _beside_truth(simulated: Simulated, fits: Comparison) -> pd.DataFrame:
+    """Coefficients, prevalence and accuracy on all rows, of each method and of all labels."""
+    data, labels = simulated.data, simulated.data.y_full
+    oracle = OracleLogit.from_formula(
+        simulated.oracle_formula, simulated.select_formula, data
+    ).fit()
+    names = list(fits.coefficients.index)
+    rows = {"truth": [*(simulated.truth[name] for name in names), labels.mean(), float("nan")]}
+    for method, results in {"all labels": oracle, **fits.results}.items():
+        p = results.predict(data)
+        rows[method] = [*results.params[names], p.mean(), ((p > 0.5) == labels).mean()]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "share", "accuracy"])
+
+
+def _save(simulated: Simulated, fits: Comparison, folder: Path) -> str:
+    """Write the figures and the report; say where."""
+    greene = fits.results["greene"]
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {
+        "effects": plot_coefficients(fits, "margeff"),
+        "profile": greene.plot_profile("error_corr"),
+        "probabilities": greene.plot_probabilities("x1"),
+    }
+    for name, ax in pictures.items():
+        ax.figure.savefig(folder / f"{name}.png", dpi=100)
+    greene.report(folder / "report.html", title="Demonstration: labels missing not at random")
+    return f"In {folder}: report.html, {', '.join(f'{name}.png' for name in pictures)}."

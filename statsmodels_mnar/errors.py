@@ -17,6 +17,7 @@ __all__ = [
     "MissingOutcomeWarning",
     "NoExclusionRestrictionWarning",
     "NoVariationError",
+    "NotInMemoryError",
     "PerfectSeparationError",
     "SingularDesignError",
     "WeakIdentificationWarning",
@@ -24,35 +25,153 @@ __all__ = [
 
 
 class DesignError(ValueError):
-    """The formulas or the data cannot be turned into a design."""
+    """The formulas or the data cannot be turned into a design; the class of all such errors.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> GreeneSelectionLogit.from_formula("y ~ x1", "s ~ nowhere", data)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.DesignError: ...
+    """
 
 
 class MissingDataError(DesignError, sm.MissingDataError):
-    """Values are missing where ``missing="raise"`` or ``"none"`` does not allow it."""
+    """Values are missing where ``missing="raise"`` or ``"none"`` does not allow it.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> data.loc[0, "x1"] = float("nan")
+    >>> GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1", "s ~ x1 + z", data, missing="raise")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.MissingDataError: ...
+    """
 
 
 class SingularDesignError(DesignError):
-    """The columns of a design are linearly dependent on the rows that identify them."""
+    """The columns of a design are linearly dependent on the rows that identify them.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> data["twice"] = 2 * data.x1
+    >>> model = GreeneSelectionLogit.from_formula("y ~ x1 + twice", "s ~ x1 + z", data)
+    >>> model.fit()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.SingularDesignError: ...
+    """
 
 
 class NoVariationError(DesignError):
-    """The outcome or the selection indicator takes one value only."""
+    """The outcome or the selection indicator takes one value only.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> seen = data[data.s == 1]
+    >>> model = GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z", seen)
+    >>> model.fit()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.NoVariationError: ...
+    """
+
+
+class NotInMemoryError(DesignError):
+    """Something needs all rows at once, and they are in partitions.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import Execution, GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1", "s ~ x1 + z", simulate_greene(500).data, execution=Execution())
+    >>> model.fit(method="sgd")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.NotInMemoryError: method='sgd' draws batches from all rows...
+    """
 
 
 class PerfectSeparationError(DesignError, sm.PerfectSeparationError):
-    """A linear combination of columns predicts a binary variable perfectly: no finite maximum."""
+    """A linear combination of columns predicts a binary variable perfectly: no finite maximum.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> data["cut"] = (data.z > 0).astype(int)
+    >>> model = GreeneSelectionLogit.from_formula("y ~ x1", "cut ~ x1 + z",
+    ...                                           data.assign(y=data.y_full))
+    >>> model.fit()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    statsmodels_mnar.errors.PerfectSeparationError: ...
+    """
 
 
 class MissingOutcomeWarning(sm.ModelWarning):
-    """Selected rows have no outcome and were dropped."""
+    """Selected rows have no outcome and were dropped.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> import warnings
+    >>> data.loc[data.index[data.s == 1][:3], "y"] = float("nan")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z", data)
+    >>> caught[0].category.__name__
+    'MissingOutcomeWarning'
+    """
 
 
 class NoExclusionRestrictionWarning(sm.ModelWarning):
-    """No variable moves selection without entering the outcome equation."""
+    """No variable moves selection without entering the outcome equation.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(500).data
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     results = GreeneSelectionLogit.from_formula(
+    ...         "y ~ x1", "s ~ x1", data, normalization="loading").fit()
+    >>> caught[0].category.__name__
+    'NoExclusionRestrictionWarning'
+    """
 
 
 class WeakIdentificationWarning(sm.ModelWarning):
-    """The maximum lies on a ridge: the data hardly tell some parameters apart."""
+    """The maximum lies on a ridge: the data hardly tell some parameters apart.
+
+    Examples
+    --------
+    It can be made an error, which stops the fit:
+
+    >>> import warnings
+    >>> from statsmodels_mnar import WeakIdentificationWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", WeakIdentificationWarning)
+    """
 
 
 def listing(values: Iterable[Any], most: int = 8) -> str:

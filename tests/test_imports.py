@@ -18,6 +18,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"design", "engine", "inference", "results", "errors"},
     "baselines": {"design", "engine", "errors"},
     "datasets": {"design", "engine", "errors"},
+    "comparison": {"baselines", "models", "results", "inference", "design", "engine", "errors"},
+    "montecarlo": {"models", "results", "inference", "design", "engine", "datasets", "errors"},
+    "replicate": {
+        "baselines",
+        "datasets",
+        "models",
+        "results",
+        "inference",
+        "design",
+        "engine",
+        "errors",
+    },
 }
 # The entry points sit on top of everything.
 MAY_IMPORT_ANYTHING = {"__init__", "__main__", "cli", "demo"}

@@ -1,5 +1,41 @@
-"""Data sets and simulators that document their truth."""
+"""Real data, the paper's experiments, and simulators that document their truth."""
 
-from .simulators import Simulated, simulate_greene
+from .experiments import EXPERIMENTS, Experiment, load_experiment
+from .files import DataFileError, cache_dir, find_file
+from .loaders import (
+    FORMULAS,
+    load_adult,
+    load_credit_card,
+    load_drug,
+    load_fair,
+    load_german,
+    load_mroz,
+)
+from .simulators import (
+    Simulated,
+    simulate_credit,
+    simulate_deterministic,
+    simulate_greene,
+    simulate_mar,
+)
 
-__all__ = ["Simulated", "simulate_greene"]
+__all__ = [
+    "EXPERIMENTS",
+    "FORMULAS",
+    "DataFileError",
+    "Experiment",
+    "Simulated",
+    "cache_dir",
+    "find_file",
+    "load_adult",
+    "load_credit_card",
+    "load_drug",
+    "load_experiment",
+    "load_fair",
+    "load_german",
+    "load_mroz",
+    "simulate_credit",
+    "simulate_deterministic",
+    "simulate_greene",
+    "simulate_mar",
+]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lstsq, qr, solve_triangular
 
 from statsmodels_mnar.design.data import Design
+from statsmodels_mnar.design.partitioned import PartitionedDesign
 from statsmodels_mnar.errors import (
     NoExclusionRestrictionWarning,
     NoVariationError,
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 _COLLINEAR = 1e-10
 
 
-def check_design(design: Design) -> None:
+def check_design(design: Design | PartitionedDesign) -> None:
     """Run all checks but that of separation, the ones that explain others first.
 
     Examples
@@ -52,33 +53,34 @@ def check_design(design: Design) -> None:
     """
     check_selection_varies(design)
     check_outcome_varies(design)
-    check_levels(design)
-    check_rank(design)
-    check_exclusion(design)
+    check_levels(design.sketch)
+    check_rank(design.sketch)
+    check_exclusion(design.sketch)
 
 
-def check_selection_varies(design: Design) -> None:
+def check_selection_varies(design: Design | PartitionedDesign) -> None:
     """Raise `NoVariationError` unless there are selected and unselected rows."""
-    selected = int(design.labelled.sum())
-    if selected == design.nobs:
+    counts = design.counts
+    selected = counts.labelled
+    if selected == counts.rows:
         raise NoVariationError(
             f"all {selected} rows are selected ({design.select_name} = 1): there is no selection "
             "to model. Fit an ordinary logit, or keep the rows whose outcome is missing."
         )
     if selected == 0:
         raise NoVariationError(
-            f"none of the {design.nobs} rows is selected ({design.select_name} = 0): no outcome "
+            f"none of the {counts.rows} rows is selected ({design.select_name} = 0): no outcome "
             f"{design.outcome_name} is observed."
         )
 
 
-def check_outcome_varies(design: Design) -> None:
+def check_outcome_varies(design: Design | PartitionedDesign) -> None:
     """Raise `NoVariationError` unless both outcomes occur among the labelled rows."""
-    found = np.unique(design.y[design.labelled])
-    if len(found) == 1:
+    counts = design.counts
+    if len(counts.labels) == 1:
         raise NoVariationError(
-            f"the outcome {design.outcome_name} is {found[0]:g} on all "
-            f"{int(design.labelled.sum())} labelled rows. Check how it is coded, in particular "
+            f"the outcome {design.outcome_name} is {counts.labels[0]:g} on all "
+            f"{counts.labelled} labelled rows. Check how it is coded, in particular "
             "the level it is compared with."
         )
 

@@ -6,7 +6,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,10 +40,21 @@ from statsmodels_mnar.design.values import (
     rows_without_nan,
     series_name,
     subset_positions,
+    warn_dropped,
 )
 from statsmodels_mnar.errors import DesignError
 
 __all__ = ["Design", "design_from_arrays", "design_from_formula"]
+
+
+class Counts(NamedTuple):
+    """Rows, and observations where frequency weights make a row many."""
+
+    rows: int
+    labelled: int  # rows
+    observations: float
+    selected: float  # observations
+    labels: tuple[float, ...]  # outcomes that occur
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +92,30 @@ class Design:
     def labelled(self) -> Mask:
         """(n,) mask of the rows whose outcome is known."""
         return self.s == 1
+
+    @property
+    def sketch(self) -> Design:
+        """A design with the same inner products of columns; see `PartitionedDesign`."""
+        return self
+
+    @property
+    def row_weights(self) -> Floats:
+        """The weights, or ones where there are none."""
+        return np.ones(self.nobs) if self.weights is None else self.weights
+
+    @property
+    def counts(self) -> Counts:
+        """How many rows there are."""
+        labels = np.unique(self.y[self.labelled])
+        own = self.weights if self.weight_kind == "freq_weights" else None
+        per_row = np.ones(self.nobs) if own is None else own
+        return Counts(
+            rows=self.nobs,
+            labelled=int(self.labelled.sum()),
+            observations=float(per_row.sum()),
+            selected=float(per_row[self.labelled].sum()),
+            labels=tuple(labels.tolist()),
+        )
 
 
 def design_from_formula(
@@ -148,7 +183,7 @@ def design_from_formula(
     """
     check_missing(missing)
     if isinstance(env, int):
-        env = _caller_scope(env, depth=2)
+        env = caller_scope(env, depth=2)
     elif isinstance(env, patsy.EvalEnvironment):
         env = env.namespace
     data = as_frame(data)
@@ -165,15 +200,9 @@ def design_from_formula(
     frame = _columns_used(data, borrowed | borrowed_select, outcome, select).iloc[positions]
     extras = {name: values[positions] for name, values in extras.items()}
 
-    y = _read_left(outcome, frame, "outcome")
-    if select.lhs is None:
-        select_name, s = f"{outcome.lhs}_observed", (~np.isnan(y)).astype(float)
-    else:
-        select_name, s = select.lhs, _read_left(select, frame, "selection indicator")
-    covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
-    holes = {name: frame[name].isna().to_numpy() for name in covariates}
-    holes |= {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
-    keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
+    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing)
+    select_name = selection_name(outcome, select)
+    warn_dropped(dropped, outcome.lhs, select_name)
     kept = np.flatnonzero(keep)
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
@@ -274,6 +303,7 @@ def design_from_arrays(
         for name, column in zip(names, matrix.T, strict=True):
             holes[name] = holes.get(name, False) | np.isnan(column)
     keep, dropped = complete_rows(holes, y, s, missing, outcome_name, select_name)
+    warn_dropped(dropped, outcome_name, select_name)
     return _design(
         y[keep],
         s[keep],
@@ -344,10 +374,39 @@ def _design(
     )
 
 
+def selection_name(outcome: Formula, select: Formula) -> str:
+    """Of the selection indicator, which may be that the outcome is observed."""
+    return f"{outcome.lhs}_observed" if select.lhs is None else select.lhs
+
+
+def read_rows(
+    outcome: Formula,
+    select: Formula,
+    frame: pd.DataFrame,
+    extras: Mapping[str, Floats],
+    missing: Missing,
+) -> tuple[Floats, Floats, Mask, Dropped]:
+    """The two indicators, which rows are complete, and how many are not."""
+    assert outcome.lhs is not None
+    y = _read_left(outcome, frame, "outcome")
+    select_name = selection_name(outcome, select)
+    if select.lhs is None:
+        s = (~np.isnan(y)).astype(float)
+    else:
+        s = _read_left(select, frame, "selection indicator")
+    covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
+    holes = {name: frame[name].isna().to_numpy() for name in covariates}
+    holes |= {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
+    keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
+    return y, s, keep, dropped
+
+
 def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:
     assert formula.lhs is not None
-    values, known = evaluate_left(formula, frame)
     result = np.full(len(frame), np.nan)
+    values, known = evaluate_left(formula, frame)
+    if not known.any():  # such a column has no type to speak of
+        return result
     floats = binary_floats(values, formula.lhs, role)
     if floats.shape != (known.sum(),):
         raise DesignError(
@@ -357,7 +416,7 @@ def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:
     return result
 
 
-def _caller_scope(env: int, depth: int) -> Mapping[str, Any]:
+def caller_scope(env: int, depth: int) -> Mapping[str, Any]:
     """The names that the function `env` levels above the caller of the constructor sees."""
     if env < 0:
         return {}

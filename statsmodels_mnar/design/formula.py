@@ -49,12 +49,41 @@ class FormulaSpec:
         """The columns that belong to each term, for joint tests of terms."""
         return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
 
+    @property
+    def factors(self) -> frozenset[str]:
+        """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
+        if self.engine == "patsy":
+            found = self.info.factor_infos.items()
+            codes = [factor.code for factor, info in found if info.type == "categorical"]
+        else:
+            found = self.info.encoder_state.items()
+            codes = [str(code) for code, (_, state) in found if "categories" in state]
+        return frozenset(filter(None, (_column_coded(code, self.columns) for code in codes)))
+
     def __reduce__(self) -> tuple[Any, ...]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
         return _load_spec, (pickling.dumps(state),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FormulaSpec:
         return self  # immutable
+
+
+def _column_coded(code: str, columns: tuple[str, ...]) -> str | None:
+    """The column that a factor is, as ``k`` or ``C(k, Sum)``; none where it is an expression."""
+    if code in columns:
+        return code
+    whole = ast.parse(_to_python(code), mode="eval").body
+    match whole:
+        case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
+            whole = inner
+    match whole:
+        case (
+            ast.Name(id=name)
+            | ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))])
+            | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(name)))
+        ):
+            return name if name in columns else None
+    return None
 
 
 def _load_spec(state: bytes) -> FormulaSpec:
@@ -102,13 +131,13 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     complete = frame[frame.notna().all(axis=1)]
     design = np.full((len(frame), len(spec.column_names)), np.nan)
     if len(complete):
-        with _errors_named(spec.formula):
-            matrix = _evaluate_again(spec, plain(complete, learn=False))
+        with errors_named(spec.formula):
+            matrix = evaluate_again(spec, plain(complete, learn=False))
         design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
-def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
+def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate on complete rows; rows on which a term is NaN are left out."""
     if spec.engine == "patsy":
         return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
@@ -155,7 +184,7 @@ def parse(
 ) -> tuple[Formula, dict[str, Any]]:
     """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
     lhs, rhs = split(formula, argument)
-    with _errors_named(formula):
+    with errors_named(formula):
         sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
     borrowed: dict[str, Any] = {}
@@ -176,7 +205,7 @@ def parse(
             elif name in quoted or name not in known:
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
-                    "a name in the calling scope."
+                    f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
                 )
         columns.append(tuple(side))
     return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed
@@ -258,22 +287,27 @@ def evaluate_right(
         action = manager.get_na_action("drop")
     else:
         action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
-    with _errors_named(formula.rhs):
+    with errors_named(formula.rhs):
         matrix = manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
     design = np.full((len(rows), matrix.shape[1]), np.nan)
     design[matrix.index] = matrix.to_numpy(dtype=float)
-    used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
     spec = FormulaSpec(
         formula=formula.rhs,
         engine=formula.engine,
         columns=formula.rhs_columns,
         column_names=tuple(str(name) for name in matrix.columns),
-        namespace={name: formula.namespace[name] for name in used & set(formula.namespace)},
+        namespace={name: formula.namespace[name] for name in names_used(formula)},
         info=manager.spec,
     )
     return design, spec
+
+
+def names_used(formula: Formula) -> set[str]:
+    """The caller's names that the right-hand side reads."""
+    used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
+    return used & set(formula.namespace)
 
 
 def as_frame(data: Any) -> pd.DataFrame:
@@ -282,8 +316,14 @@ def as_frame(data: Any) -> pd.DataFrame:
         return data
     if isinstance(data, pd.Series):
         return data.to_frame().T.infer_objects()
+    if hasattr(data, "collect") and not hasattr(data, "to_pandas"):  # polars' LazyFrame
+        data = data.collect()
     if hasattr(data, "to_pandas"):  # polars, pyarrow
         return data.to_pandas()
+    if hasattr(data, "__arrow_c_stream__"):  # any other frame of the Arrow world
+        import pyarrow
+
+        return pyarrow.table(data).to_pandas()
     if isinstance(data, Mapping):
         scalar = all(np.isscalar(value) for value in data.values())
         return pd.DataFrame(data, index=[0] if scalar else None)
@@ -369,7 +409,7 @@ def _row_long(value: Any, n: int) -> bool:
 
 
 @contextmanager
-def _errors_named(formula: str) -> Iterator[None]:
+def errors_named(formula: str) -> Iterator[None]:
     """Turn the engines' errors into ours, which name the formula."""
     try:
         yield

@@ -36,7 +36,8 @@ def check_separation(y: Floats, X: Floats, names: Sequence[str], equation: str) 
     >>> import numpy as np
     >>> from statsmodels_mnar.design import check_separation
     >>> x = np.column_stack([np.ones(4), [1.0, 2.0, 3.0, 4.0]])
-    >>> check_separation(np.array([0.0, 0.0, 1.0, 1.0]), x, ["const", "x"], "outcome")
+    >>> y = np.array([0.0, 0.0, 1.0, 1.0])
+    >>> check_separation(y, x, ["const", "x"], "outcome")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     statsmodels_mnar.errors.PerfectSeparationError: the outcome equation is perfectly separated ...

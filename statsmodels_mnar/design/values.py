@@ -53,19 +53,23 @@ def complete_rows(
             f"{dropped.missing} of {len(s)} rows have missing values, missing={missing!r}. "
             f"Columns and counts: {listing(counts)}. Use missing='drop' to leave those rows out."
         )
+    if dropped.outcome and missing != "drop":
+        raise MissingDataError(
+            f"{dropped.outcome} selected row(s) ({select} = 1) have no outcome {outcome_name}, "
+            f"missing={missing!r}. Use missing='drop' to leave them out, or set {select} = 0 there."
+        )
+    return ~(incomplete | unlabelled), dropped
+
+
+def warn_dropped(dropped: Dropped, outcome_name: str, select: str) -> None:
+    """Say that selected rows without an outcome are not in the design."""
     if dropped.outcome:
-        text = f"{dropped.outcome} selected row(s) ({select} = 1) have no outcome {outcome_name}"
-        if missing != "drop":
-            raise MissingDataError(
-                f"{text}, missing={missing!r}. Use missing='drop' to leave them out, or set "
-                f"{select} = 0 there."
-            )
         warnings.warn(
-            f"{text} and were dropped. Set {select} = 0 there if they count as unselected.",
+            f"{dropped.outcome} selected row(s) ({select} = 1) have no outcome {outcome_name} and "
+            f"were dropped. Set {select} = 0 there if they count as unselected.",
             MissingOutcomeWarning,
             stacklevel=4,
         )
-    return ~(incomplete | unlabelled), dropped
 
 
 def rows_without_nan(matrix: Floats, names: tuple[str, ...], missing: str) -> Mask:
@@ -114,30 +118,46 @@ def binary_floats(values: Any, name: str, role: str) -> Floats:
     return series.to_numpy(dtype=np.float64, na_value=np.nan).copy()
 
 
-def check_binary(values: Floats, name: str, role: str) -> None:
-    if not ((values == 0) | (values == 1)).all():
+def check_binary(values: Floats, name: str, role: str, rows: pd.Index | None = None) -> None:
+    """``rows`` are labels, of which an error names the first bad row's; so in the checks below."""
+    bad = ~((values == 0) | (values == 1))
+    if bad.any():
         shown = [f"{value:g}" for value in np.unique(values)]
         raise DesignError(
-            f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}. Recode it, for "
-            f"example I({name} == {shown[-1]}) in the formula."
+            f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}{_first(bad, rows)}. "
+            f"Recode it, for example I({name} == {shown[-1]}) in the formula."
         )
 
 
-def check_finite(matrix: Floats, names: tuple[str, ...]) -> None:
-    infinite = np.asarray(~np.isfinite(matrix).all(axis=0))
+def check_finite(matrix: Floats, names: tuple[str, ...], rows: pd.Index | None = None) -> None:
+    finite = np.isfinite(matrix)
+    infinite = np.asarray(~finite.all(axis=0))
     if infinite.any():
         bad = [name for name, is_bad in zip(names, infinite, strict=True) if is_bad]
-        raise DesignError(f"infinite values in {listing(bad)}. Recode or drop those rows.")
+        where = _first(np.asarray(~finite.all(axis=1)), rows)
+        raise DesignError(f"infinite values in {listing(bad)}{where}. Recode or drop those rows.")
 
 
-def check_weights(weights: Floats, kind: str | None) -> None:
-    if (weights < 0).any() or not weights.any():
-        raise DesignError(f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}.")
+def check_weights(
+    weights: Floats, kind: str | None, rows: pd.Index | None = None, *, whole: bool = True
+) -> None:
+    """With ``whole`` false they are part of all weights, and may all be zero."""
+    if (weights < 0).any() or (whole and not weights.any()):
+        raise DesignError(
+            f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}"
+            f"{_first(weights < 0, rows)}."
+        )
     if kind == "freq_weights" and (weights != np.round(weights)).any():
         raise DesignError(
-            "freq_weights count identical rows and must be whole numbers. Sampling weights go to "
-            "prob_weights."
+            "freq_weights count identical rows and must be whole numbers"
+            f"{_first(weights != np.round(weights), rows)}. Sampling weights go to prob_weights."
         )
+
+
+def _first(bad: Mask, rows: pd.Index | None) -> str:
+    if rows is None or not bad.any():
+        return ""
+    return f", first in row {rows[int(np.argmax(bad))]} of the data"
 
 
 def read_extras(

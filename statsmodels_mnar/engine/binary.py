@@ -5,6 +5,7 @@ Derivatives are those of the links the half-line kernel uses; designs have colum
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .halfline import LOGIT, PROBIT, Link
-from .rows import Rows
+from .rows import Rows, times
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -29,6 +30,16 @@ class BinaryFit:
     converged: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BinaryFits:
+    """B binary regressions."""
+
+    params: Tensor  # (B, p)
+    value: Tensor  # (B,)
+    hessian: Tensor  # (B, p, p)
+    converged: Tensor  # (B,) bool
+
+
 def fit_binary(
     X: Tensor,
     y: Tensor,
@@ -41,8 +52,7 @@ def fit_binary(
 ) -> BinaryFit:
     """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * |beta|^2.
 
-    Both log-likelihoods are concave; a step that does not raise them is halved. Many rows start
-    from the maximum of a sample of them, which halves the work.
+    Many rows start from the maximum of a sample of them, which halves the work.
 
     Examples
     --------
@@ -52,52 +62,141 @@ def fit_binary(
     >>> fit_binary(torch.ones(1, 4, dtype=torch.float64), y, LOGIT).params
     tensor([1.0986], dtype=torch.float64)
     """
-    sign = 2.0 * y - 1.0
     weight = torch.ones_like(y) if weight is None else weight
     offset = torch.zeros_like(y) if offset is None else offset
-    total = weight.sum()
-    ridge = penalty * total
-
-    def value(beta: Tensor) -> Tensor:
-        return (weight * link.log_cdf(sign * (beta @ X + offset))).sum()
-
-    beta = X.new_zeros(X.shape[0])
+    start = None
     if X.shape[1] >= 4 * _SAMPLE:
         some = slice(None, None, X.shape[1] // _SAMPLE)
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
             weight=weight[some], offset=offset[some], penalty=penalty, maxiter=maxiter,
         )  # fmt: skip
-        beta = sample.params if sample.converged else beta
-    current = value(beta)
-    hessian = X.new_zeros(X.shape[0], X.shape[0])
-    converged = False
-    for _ in range(maxiter):
-        r1, r2 = link.ratios(sign * (beta @ X + offset))
-        score = X @ (weight * sign * r1) - ridge * beta
-        hessian = (X * (weight * (r2 - r1 * r1))) @ X.mT - ridge * torch.eye(
-            len(beta), dtype=X.dtype, device=X.device
+        start = sample.params[None] if sample.converged else None
+    fits = fit_binaries(
+        X, y, link, weight[None], offset=offset, penalty=penalty, maxiter=maxiter, start=start
+    )
+    return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
+
+
+def fit_binaries(
+    X: Tensor,
+    y: Tensor,
+    link: Link,
+    weight: Tensor,
+    *,
+    offset: Tensor | None = None,
+    penalty: float = 0.0,
+    maxiter: int = 50,
+    start: Tensor | None = None,
+) -> BinaryFits:
+    """The same for B sets of row weights at once.
+
+    Both links' log-likelihoods are concave; a step that does not raise them is halved.
+
+    Parameters
+    ----------
+    X : Tensor
+        (p, n), or each member's own (B, p, n).
+    y, offset : Tensor
+        (n,) or (B, n).
+    weight : Tensor
+        (B, n).
+    start : Tensor, optional
+        (B, p), zero by default.
+    """
+    offset = torch.zeros_like(y) if offset is None else offset
+    beta = X.new_zeros(len(weight), X.shape[-2]) if start is None else start
+
+    def evaluate(beta: Tensor, order: int) -> BinarySums:
+        return binary_sums(X, y, weight, offset, link, beta, order)
+
+    def reach(step: Tensor) -> Tensor:
+        return largest_index(X, weight, step)
+
+    return climb(evaluate, reach, beta, penalty * weight.sum(-1), maxiter=maxiter)
+
+
+BinarySums = tuple[Tensor, ...]
+"""Value (B,) and, where they were asked for, score (B, p) and Hessian (B, p, p)."""
+
+
+def binary_sums(
+    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int
+) -> BinarySums:
+    """Log-likelihood of a binary regression and its derivatives, without a penalty."""
+    sign = 2.0 * y - 1.0
+    index = sign * (times(beta, X) + offset)
+    value = (weight * link.log_cdf(index)).sum(-1)
+    if order == 0:
+        return (value,)
+    r1, r2 = link.ratios(index)
+    score = times(weight * sign * r1, X.mT)
+    return value, score, (X * (weight * (r2 - r1 * r1))[:, None]) @ X.mT
+
+
+def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
+    """Largest index |x'step| of the rows that count, (B,)."""
+    return (times(step, X).abs() * (weight > 0)).amax(-1)
+
+
+def climb(
+    evaluate: Callable[[Tensor, int], BinarySums],
+    reach: Callable[[Tensor], Tensor],
+    beta: Tensor,
+    ridge: Tensor,
+    *,
+    maxiter: int = 50,
+) -> BinaryFits:
+    """Newton on B concave log-likelihoods; a step that does not raise one is halved.
+
+    Parameters
+    ----------
+    evaluate : callable
+        (B, p) coefficients and an order -> :data:`BinarySums`.
+    reach : callable
+        A step -> the largest change of any row's index, (B,).
+    ridge : Tensor
+        (B,) penalty times the sum of the weights.
+    """
+    eye = torch.eye(beta.shape[1], dtype=beta.dtype, device=beta.device)
+
+    def penalised(beta: Tensor) -> BinarySums:
+        value, score, hessian = evaluate(beta, 2)
+        return (
+            value - 0.5 * ridge * (beta * beta).sum(-1),
+            score - ridge[:, None] * beta,
+            hessian - ridge[:, None, None] * eye,
         )
+
+    current, score, now = penalised(beta)
+    hessian = torch.zeros_like(now)
+    running = torch.ones_like(ridge, dtype=torch.bool)
+    converged = torch.zeros_like(running)
+    for _ in range(maxiter):
+        hessian = torch.where(running[:, None, None], now, hessian)
         step, info = torch.linalg.solve_ex(-hessian, score)
-        gain = float(score @ step)
-        if info or not torch.isfinite(step).all() or gain < 0:
+        gain = (score * step).sum(-1)
+        running = running & (info == 0) & torch.isfinite(step).all(-1) & (gain >= 0)
+        step = torch.where(running[:, None], step, 0.0)
+        # Under separation the gains vanish, but some rows' index keeps growing.
+        ended = running & (gain < _GAIN * (1.0 + current.abs() * 1e-3))
+        if ended.any():
+            converged = converged | (ended & (reach(step) < _INDEX_STEP))
+            beta = beta + torch.where(converged[:, None] & ended[:, None], step, 0.0)
+        running = running & ~ended
+        if not running.any():
             break
-        if gain < _GAIN * (1.0 + abs(float(current)) * 1e-3):
-            # Under separation the gains vanish, but some rows' index keeps growing.
-            converged = float((step @ X).abs().max()) < _INDEX_STEP
-            beta = beta + step if converged else beta
-            break
+        step = torch.where(running[:, None], step, 0.0)
+        trial = penalised(beta + step)
         for _ in range(30):
-            trial = value(beta + step)
-            if trial - 0.5 * ridge * ((beta + step) ** 2).sum() >= current - 0.5 * ridge * (
-                beta @ beta
-            ):
+            worse = running & ~(trial[0] >= current)
+            if not worse.any():
                 break
-            step = 0.5 * step
-        else:
-            trial = value(beta + step)
-        beta, current = beta + step, trial
-    return BinaryFit(beta, float(value(beta)), hessian, converged)
+            step = torch.where(worse[:, None], 0.5 * step, step)
+            trial = penalised(beta + step)
+        beta = beta + step
+        current, score, now = trial
+    return BinaryFits(beta, evaluate(beta, 0)[0], hessian, converged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +210,8 @@ class Independent:
 
 def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -> Independent:
     """Logit (or probit) of the labelled rows and probit of selection, each by Newton."""
+    if not isinstance(rows, Rows):  # rows in partitions know how
+        return rows.fit_independent(probit=probit, penalty=penalty)
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
     outcome = fit_binary(
@@ -132,6 +233,20 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
     return Independent(params, value, outcome.converged and select.converged)
+
+
+def fit_independents(rows: Rows, *, probit: bool = False) -> list[Independent]:
+    """:func:`fit_independent` for each member of a batch that has rows of its own."""
+    labelled = (rows.tilt > 0).to(rows.weight.dtype)
+    outcome = fit_binaries(
+        rows.X, 0.5 * (1.0 + rows.sign), PROBIT if probit else LOGIT, rows.weight * labelled,
+        offset=rows.offset,
+    )  # fmt: skip
+    select = fit_binaries(rows.W, labelled, PROBIT, rows.weight, offset=rows.offset_select)
+    params = torch.cat([outcome.params, select.params], dim=1).cpu().numpy()
+    values = (outcome.value + select.value).tolist()
+    converged = (outcome.converged & select.converged).tolist()
+    return [Independent(*member) for member in zip(params, values, converged, strict=True)]
 
 
 def descend_binary(

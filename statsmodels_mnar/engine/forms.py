@@ -21,7 +21,7 @@ from torch import Tensor
 
 from .fullline import full_line
 from .halfline import LOGIT, PROBIT, HalfNodes, half_line
-from .integration import Integration, Nodes, Quadrature, Simulation
+from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
 from .rows import Block, RowTerms
 from .special import log_ndtr, mills
 
@@ -39,6 +39,9 @@ class Form(Protocol):
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> Any:
         """Nodes shared by the rows for these (B, d) parameters; not called under simulation."""
+
+    def sizes(self, dependence: np.ndarray) -> np.ndarray:
+        """Nodes that each member needs, (B,); members of one size are evaluated together."""
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: Any, order: int
@@ -78,6 +81,11 @@ class FreeForm:
         assert isinstance(self.integration, Quadrature)
         sigma = np.exp(dependence[:, 0])
         return self.integration.nodes(sigma, dependence[:, 1], device)
+
+    def sizes(self, dependence: np.ndarray) -> np.ndarray:
+        if isinstance(self.integration, Simulation):
+            return np.full(len(dependence), self.integration.n_draws)
+        return self.integration.sizes(np.exp(dependence[:, 0]), dependence[:, 1])
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: Nodes, order: int
@@ -144,6 +152,9 @@ class LoadingForm:
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         return HalfNodes.build(float(np.abs(dependence).max()), self.tol, LOGIT, device)
 
+    def sizes(self, dependence: np.ndarray) -> np.ndarray:
+        return legendre_sizes(dependence[:, 0], self.tol, entire=LOGIT.entire)
+
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
     ) -> RowTerms:
@@ -174,6 +185,9 @@ class ProbitForm:
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         loading = float(np.abs(np.sinh(dependence)).max())
         return HalfNodes.build(loading, self.tol, PROBIT, device)
+
+    def sizes(self, dependence: np.ndarray) -> np.ndarray:
+        return legendre_sizes(np.sinh(dependence[:, 0]), self.tol, entire=PROBIT.entire)
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int

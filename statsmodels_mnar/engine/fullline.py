@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .integration import Nodes, node_sums
-from .rows import Block, RowTerms, log_derivatives
+from .rows import Block, RowTerms, entries, log_derivatives
 from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
 
 
@@ -64,7 +64,7 @@ def _linear_space(
 ) -> RowTerms:
     soft = block.kind == "soft"
     sigma, cosh, sinh = lnsigma.exp(), athrho.cosh(), athrho.sinh()  # (B, 1)
-    sign, floor, gain, c = block.sign, block.floor, block.gain, block.tilt  # (n,)
+    sign, floor, gain, c = block.sign, block.floor, block.gain, block.tilt  # (n,) or (B, n)
 
     shape = (len(a), nodes.count, a.shape[1])  # (B, K, n)
     L, x, cdf, labelled, D, pdf = nodes.work.arrays(6, shape, a)
@@ -142,7 +142,9 @@ def _log_space(
     """
     sigma, cosh, sinh = lnsigma.exp(), athrho.cosh(), athrho.sinh()
     a, b = a[:, None], b[:, None]
-    sign, floor, gain, c = (v[row, None] for v in (block.sign, block.floor, block.gain, block.tilt))
+    sign, floor, gain, c = (
+        entries(v, member, row)[:, None] for v in (block.sign, block.floor, block.gain, block.tilt)
+    )
 
     def outcome(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log F and its two derivatives in u = a + sigma e."""
@@ -192,7 +194,8 @@ def _log_space(
         step = nodes.e[member, 1, 0] - nodes.e[member, 0, 0]
         log_weight = torch.log(step)[:, None] + log_pdf(e)
     else:
-        e = nodes.e[member, :, 0] if nodes.shared else nodes.e[0, :, row].mT
+        owner = member if len(nodes.e) > 1 else torch.zeros_like(member)
+        e = nodes.e[member, :, 0] if nodes.shared else nodes.e[owner, :, row]
         log_weight = torch.log(nodes.weight[member, :, 0] if nodes.shared else nodes.weight[0])
 
     log_F, r1, r2 = outcome(e)

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .integration import half_width, legendre_count, legendre_rule
-from .rows import Block, RowTerms, log_derivatives
+from .rows import Block, RowTerms, entries, log_derivatives
 from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
 from .workspace import Workspace
 
@@ -114,7 +114,7 @@ def half_line(
     loading : Tensor
         (B,) signed loading of the selection error in the outcome index.
     """
-    side = torch.where(block.tilt < 0.0, -1.0, 1.0)  # (n,)
+    side = torch.where(block.tilt < 0.0, -1.0, 1.0)  # (n,) or (B, n)
     whole_line = block.tilt == 0.0
     b = torch.where(whole_line, _WHOLE_LINE, side * b)
     loading = side * loading[:, None]
@@ -122,8 +122,9 @@ def half_line(
     member, row = _rows_below(integral.relative, nodes.floor)
     if member.numel():
         exact = _log_space(
-            a[member, row], b[member, row], loading[member, row], block.sign[row], nodes, link
-        )
+            a[member, row], b[member, row], loading[member, row],
+            entries(block.sign, member, row), nodes, link,
+        )  # fmt: skip
         integral.log_J[member, row] = exact.log_J
         for whole, part in zip(integral.ratios, exact.ratios, strict=False):
             whole[member, row] = part

@@ -38,11 +38,11 @@ _SAFETY = math.log(100.0)  # the bound above leaves out a constant of order ten
 class Nodes:
     """Nodes and weights of the sum that replaces the integral.
 
-    Shared nodes belong to a member of the batch and serve all its rows; draws belong to a row and
-    serve all members.
+    Shared nodes belong to a member of the batch and serve all its rows; draws belong to a row, and
+    serve all members that share it.
     """
 
-    e: Tensor  # (B, K, 1) shared by the rows, or (1, K, n) each row's own draws
+    e: Tensor  # (B, K, 1) shared by the rows, or (1 or B, K, n) each row's own draws
     weight: Tensor  # (B, K, 1), or (1, 1, 1): 1/R
     powers: Tensor | None  # (B, 3, K) weight * [1, e, e^2], of shared nodes only
     floor: float  # a likelihood below this needs the log-space path
@@ -111,24 +111,35 @@ class Quadrature:
         if not (_is_number(self.tol) and 1e-15 <= self.tol <= 1e-2):
             raise ValueError(f"tol={self.tol!r} must lie between 1e-15 and 1e-2")
 
+    def _reach(self, sigma: np.ndarray, athrho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Step of each member's trapezoidal rule, and its nodes on either side of zero."""
+        width = half_width(self.tol)
+        if self.n_nodes is None:
+            step = trapezoid_step(sigma, athrho, self.tol)
+        else:
+            step = np.full(len(sigma), 2.0 * width / (self.n_nodes - 1))
+        return step, np.ceil(width / step)
+
+    def sizes(self, sigma: np.ndarray, athrho: np.ndarray) -> np.ndarray:
+        """Nodes that each pair of ``sigma`` and ``athrho`` needs, (B,), up to a power of two."""
+        if self.rule == "gauss-hermite" or self.n_nodes is not None:
+            return np.full(len(sigma), self.n_nodes or 32)
+        count = 2.0 * self._reach(sigma, athrho)[1] + 1.0
+        return 2 ** np.ceil(np.log2(count)).astype(int)
+
     def nodes(
         self,
         sigma: Sequence[float] | np.ndarray,
         athrho: Sequence[float] | np.ndarray,
         device: torch.device,
     ) -> Nodes:
-        """Nodes for each member of the batch; short members are padded with zero weights."""
+        """Nodes on ``device`` for each ``sigma`` and ``athrho``, padded with zero weights."""
         if self.rule == "gauss-hermite":
             x, w = roots_hermitenorm(self.n_nodes or 32)
             e, weight = x[None], w[None] / w.sum()
             e, weight = (np.repeat(v, len(sigma), axis=0) for v in (e, weight))
             return _shared(e, weight, 1e-280, False, device)
-        width = half_width(self.tol)
-        if self.n_nodes is None:
-            step = trapezoid_step(np.asarray(sigma), np.asarray(athrho), self.tol)
-        else:
-            step = np.full(len(sigma), 2.0 * width / (self.n_nodes - 1))
-        reach = np.ceil(width / step)
+        step, reach = self._reach(np.asarray(sigma), np.asarray(athrho))
         # An even n_nodes straddles zero; counted from the middle either way.
         count = int(2 * reach.max() + 1) if self.n_nodes is None else self.n_nodes
         if count > _MAX_NODES:
@@ -203,9 +214,9 @@ class Simulation:
         return replace(self, rng=int(state[0]))
 
     def nodes(self, keys: Tensor) -> Nodes:
-        """Draws of the rows with these keys."""
-        e = normal_draws(keys, self.n_draws, self.kind, self.seed)
-        e = e.mT.contiguous()[None]
+        """Draws of the rows with these ``keys``, (n,) or (B, n)."""
+        e = normal_draws(keys.reshape(-1), self.n_draws, self.kind, self.seed)
+        e = e.view(-1, keys.shape[-1], self.n_draws).mT.contiguous()
         weight = e.new_full((1, 1, 1), 1.0 / self.n_draws)
         return Nodes(e, weight, None, 1e-280, False)
 
@@ -258,7 +269,14 @@ def legendre_count(loading: float, tol: float, *, entire: bool) -> int:
     if not entire:
         growth = np.where(y < math.pi / max(abs(loading), 1e-8), growth, np.inf)
     count = float(np.min((need + growth) / (2.0 * np.log(r))))
-    return 4 * math.ceil(count / 4)
+    # Four sizes to an octave: members of a batch whose loadings are close have the same rule.
+    step = 2 ** (math.floor(math.log2(count)) - 2)
+    return step * math.ceil(count / step)
+
+
+def legendre_sizes(loadings: np.ndarray, tol: float, *, entire: bool) -> np.ndarray:
+    """:func:`legendre_count` of each loading, (B,)."""
+    return np.array([legendre_count(float(v), tol, entire=entire) for v in loadings])
 
 
 @lru_cache(maxsize=64)

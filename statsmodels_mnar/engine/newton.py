@@ -14,17 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .objective import Evaluation, Objective
+from .objective import Evaluation, Likelihood, Objective
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
 _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of unit size
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
+_MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
 
 
 def newton_batch(
-    objective: Objective,
+    objective: Likelihood,
     starts: np.ndarray,
     *,
     free: np.ndarray | None = None,
@@ -50,7 +51,12 @@ def newton_batch(
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
         raise ValueError("start has values that are not finite")
-    search = _Search(objective, theta, free_mask(free, theta), weights)
+    mask = free_mask(free, theta)
+    # From one point the rows' terms are the same for all members, whatever their weights.
+    one_start = weights is not None and np.array_equal(starts, np.tile(starts[0], (len(starts), 1)))
+    search = _Search(objective, theta, mask, weights, one_start=one_start)
+    if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
+        search.leave_out_zeros()
     for iteration in range(maxiter + 1):
         search.finish(iteration, gtol, last=iteration == maxiter)
         if callback is not None:
@@ -78,24 +84,36 @@ class _Search:
     """The members still running; every tensor has them along its first axis."""
 
     def __init__(
-        self, objective: Objective, theta: Tensor, free: Tensor, weights: Tensor | None
+        self,
+        objective: Likelihood,
+        theta: Tensor,
+        free: Tensor,
+        weights: Tensor | None,
+        *,
+        one_start: bool = False,
     ) -> None:
         self.objective = objective
         self.theta, self.free, self.weights = theta, free, weights
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
-        self.scale = torch.as_tensor(objective.scale, device=theta.device)
         self.lower, self.upper = bounds(objective)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
-        self.at = objective.evaluate(self.theta, 2, weights)
+        self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
         self.traces: list[list[Step]] = [[] for _ in self.member]
         self.done: dict[int, Solution] = {}
         self.latest = Step(0, float("nan"), float("nan"))
 
+    def leave_out_zeros(self) -> None:
+        """Give each member its own rows, those of positive weight."""
+        assert self.weights is not None
+        assert isinstance(self.objective, Objective)
+        rows = self.objective.rows.resampled(self.weights)
+        self.objective, self.weights = self.objective.with_rows(rows), None
+
     def finish(self, iteration: int, gtol: float, *, last: bool) -> None:
         """Record the iteration, and take out the members that have ended."""
         score, information, side = self._model()
-        total = self.objective.total_weight if self.weights is None else self.weights.sum(-1)
+        total = self.objective.totals(self.weights)
         norm, maximum, flat = judge(score, information, self.at.value, total, gtol)
         finite = torch.isfinite(self.at.value)
         values, norms = self.at.value.tolist(), norm.tolist()
@@ -128,14 +146,16 @@ class _Search:
         """One trust-region step of every member."""
         score, information, _ = self._model()
         move = trust_region_step(score, information, self.radius)
-        trial = self.theta + move / self.scale
+        scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
+        trial = self.theta + move / scale
         trial = torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
-        move = (trial - self.theta) * self.scale
+        move = (trial - self.theta) * scale
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
-        # Rounding of a sum of n terms: below it the ratio of gains says nothing.
-        noise = 1e-13 * self.at.value.abs().clamp(min=1.0)
+        # Rounding of a sum of n terms, and nodes that change with the members' parameters: below
+        # that the ratio of gains says nothing.
+        noise = 1e-12 * self.at.value.abs().clamp(min=1.0)
         ratio = (new.value - self.at.value + noise) / (promised + noise)
         assert new.score is not None
         assert new.hessian is not None
@@ -144,7 +164,8 @@ class _Search:
             & torch.isfinite(new.score).all(-1)
             & torch.isfinite(new.hessian).all(-1).all(-1)
         )
-        ratio = torch.where(finite, ratio, -torch.inf)
+        # A step cut off at a bound may lead down, in the model as in truth.
+        ratio = torch.where(finite & (promised >= 0.0), ratio, -torch.inf)
         length = torch.linalg.vector_norm(move, dim=-1)
         at_edge = length > 0.9 * self.radius
         grown = torch.where((ratio > 0.75) & at_edge, 2.0 * self.radius, self.radius)
@@ -163,6 +184,8 @@ class _Search:
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
         self.at = self.at[keep]
         self.weights = None if self.weights is None else self.weights[keep]
+        if self.objective.batched:
+            self.objective = self.objective.members(keep)
 
     def _solution(self, i: int, m: int, norm: float, n_iter: int, status: Status) -> Solution:
         assert self.at.hessian is not None
@@ -177,17 +200,17 @@ class _Search:
         )
 
 
-def bounds(objective: Objective) -> tuple[Tensor, Tensor]:
+def bounds(objective: Likelihood) -> tuple[Tensor, Tensor]:
     """Bounds of all parameters, (P,): none for coefficients."""
     infinite = np.full(objective.n_coef, np.inf)
     lower = np.concatenate([-infinite, objective.form.lower])
     upper = np.concatenate([infinite, objective.form.upper])
-    device = objective.rows.device
+    device = objective.device
     return torch.as_tensor(lower, device=device), torch.as_tensor(upper, device=device)
 
 
 def scaled_model(
-    objective: Objective, theta: Tensor, free: Tensor, at: Evaluation
+    objective: Likelihood, theta: Tensor, free: Tensor, at: Evaluation
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Score, information and the bounds that hold (-1, 0 or +1), in unit-size columns.
 
@@ -198,7 +221,7 @@ def scaled_model(
     scale = torch.as_tensor(objective.scale, device=theta.device)
     lower, upper = bounds(objective)
     score = _zero_unless_finite(at.score / scale)
-    information = _zero_unless_finite(-at.hessian / (scale[:, None] * scale))
+    information = _zero_unless_finite(-at.hessian / (scale[..., :, None] * scale[..., None, :]))
     low = free & (theta <= lower) & (score < 0)
     high = free & (theta >= upper) & (score > 0)
     moving = free & ~low & ~high

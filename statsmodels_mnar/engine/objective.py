@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from .device import block_rows
 from .forms import Form, unselected
 from .integration import Nodes
-from .rows import Block, Rows, RowTerms
+from .rows import Block, Rows, RowTerms, times
 from .workspace import Workspace
 
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
@@ -35,8 +36,100 @@ class Evaluation:
         score, hessian = (v if v is None else v[members] for v in (self.score, self.hessian))
         return Evaluation(self.value[members], score, hessian)
 
+    @classmethod
+    def joined(cls, parts: list[Evaluation], order: Tensor) -> Evaluation:
+        """Parts one after the other, then taken in this order."""
 
-class Objective:
+        def join(values: list[Any]) -> Any:
+            return None if values[0] is None else torch.cat(values)[order]
+
+        return cls(*(join([getattr(p, name) for p in parts]) for name in cls.__slots__))
+
+
+class Likelihood:
+    """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
+
+    def __init__(
+        self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, total_weight: float,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        if not (np.isfinite(penalty) and penalty >= 0):
+            raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+        self.form = form
+        self.penalty = float(penalty)
+        self.p, self.k = p, k
+        self.n_coef = p + k
+        self.n_params = self.n_coef + len(form.names)
+        self.total_weight = total_weight
+        ones = np.ones((*scale.shape[:-1], len(form.names)))
+        self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
+        self.device = device
+
+    @property
+    def batched(self) -> bool:
+        """Whether the members of a batch have rows of their own."""
+        return False
+
+    @property
+    def n_members(self) -> int:
+        """Members with rows of their own."""
+        raise NotImplementedError
+
+    def members(self, index: Tensor) -> Any:
+        """Some members of a batch that have rows of their own."""
+        raise NotImplementedError
+
+    def totals(self, weights: Tensor | None = None) -> Tensor:
+        """Sum of the weights of each member's rows, (B,) or a number for all of them."""
+        return torch.tensor(self.total_weight, dtype=torch.float64, device=self.device)
+
+    def with_form(self, form: Form) -> Any:
+        """The same rows under another form or integration."""
+        raise NotImplementedError
+
+    def sample(self, count: int) -> Any:
+        """The objective on so many of the rows, always the same ones."""
+        raise NotImplementedError
+
+    def members_at_once(self, theta: np.ndarray) -> int:
+        """Members of a batch near theta, (P,), that are best evaluated together."""
+        raise NotImplementedError
+
+    def evaluate(
+        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
+    ) -> Evaluation:
+        """Value and derivatives up to ``order`` at theta, (B, P)."""
+        raise NotImplementedError
+
+    def as_theta(self, theta: Tensor | np.ndarray) -> Tensor:
+        """One parameter vector or several, checked, as (B, P) on the device."""
+        theta = torch.as_tensor(theta, dtype=torch.float64, device=self.device)
+        theta = theta[None] if theta.ndim == 1 else theta
+        if theta.ndim != 2 or theta.shape[1] != self.n_params:
+            raise ValueError(
+                f"theta must have {self.n_params} columns ({self.p} outcome, {self.k} selection "
+                f"and {list(self.form.names)}), got shape {tuple(theta.shape)}"
+            )
+        return theta
+
+    def _penalised(self, theta: Tensor, at: Evaluation, total: Tensor) -> Evaluation:
+        """Less the ridge, for rows of this total weight, (B,) or (1,)."""
+        if self.penalty == 0.0:
+            return at
+        coef = theta.clone()
+        coef[:, self.n_coef :] = 0.0
+        alpha = self.penalty * total
+        value = at.value - 0.5 * alpha * (coef * coef).sum(-1)
+        score = None if at.score is None else at.score - alpha[:, None] * coef
+        hessian = at.hessian
+        if hessian is not None:
+            ridge = torch.ones_like(coef)
+            ridge[:, self.n_coef :] = 0.0
+            hessian = hessian - torch.diag_embed(alpha[:, None] * ridge)
+        return replace(at, value=value, score=score, hessian=hessian)
+
+
+class Objective(Likelihood):
     """Sum of weighted row log-likelihoods, less the ridge penalty.
 
     Parameters
@@ -73,25 +166,37 @@ class Objective:
         memory_budget: int = 256 * 2**20,
         block_size: int | None = None,
     ) -> None:
-        if not (np.isfinite(penalty) and penalty >= 0):
-            raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size={block_size!r} must be a positive integer")
+        p, k = rows.X.shape[-2], rows.W.shape[-2]
+        super().__init__(form, penalty, p, k, rows.scale, rows.total_weight, rows.device)
         self.rows = rows
-        self.form = form
-        self.penalty = float(penalty)
         self.memory_budget = memory_budget
         self.block_size = block_size
-        self.p, self.k = rows.X.shape[0], rows.W.shape[0]
-        self.n_coef = self.p + self.k
-        self.n_params = self.n_coef + len(form.names)
-        self.total_weight = rows.total_weight
-        self.scale = np.concatenate([rows.scale, np.ones(len(form.names))])
         self._draws: dict[tuple[int, int], Nodes] = {}
 
     def with_form(self, form: Form) -> Objective:
         """The same rows under another form or integration."""
         return self._changed(self.rows, form)
+
+    @property
+    def batched(self) -> bool:
+        return self.rows.batched
+
+    @property
+    def n_members(self) -> int:
+        return len(self.rows.weight)
+
+    def members(self, index: Tensor) -> Objective:
+        return self.with_rows(self.rows.members(index))
+
+    def totals(self, weights: Tensor | None = None) -> Tensor:
+        return (self.rows.weight if weights is None else weights).sum(-1)
+
+    def sample(self, count: int) -> Objective:
+        if self.rows.n <= count:
+            return self
+        return self.with_rows(self.rows.take(sample_positions(self.rows.n, count)))
 
     def with_rows(self, rows: Rows) -> Objective:
         """Other rows under the same form."""
@@ -114,21 +219,52 @@ class Objective:
         Parameters
         ----------
         weights : Tensor, optional
-            (B, n) weights in place of the rows' own, in the order of the sorted rows.
+            (B, n) weights in place of the rows' own, in the order of the sorted rows. Where theta
+            is one vector, the rows' terms are computed once for all of them.
         """
         theta = self.as_theta(theta)
-        B, P = theta.shape
         if weights is None:
-            weights = self.rows.weight[None]
-        elif weights.ndim != 2 or weights.shape[0] not in (1, B) or weights.shape[1] != self.rows.n:
+            weights = self.rows.weight if self.rows.batched else self.rows.weight[None]
+        elif weights.ndim != 2 or weights.shape[1] != self.rows.n:
             raise ValueError(
-                f"weights must have shape ({B}, {self.rows.n}), got {tuple(weights.shape)}"
+                f"weights must have shape ({len(theta)}, {self.rows.n}), got {tuple(weights.shape)}"
             )
+        B = max(len(theta), len(weights))
+        if not {len(theta), len(weights)} <= {1, B}:
+            raise ValueError(f"{len(weights)} sets of weights do not match {len(theta)} of theta")
+        groups = self._groups(theta)
+        if len(groups) == 1:
+            return self._evaluate(theta, order, weights)
+        parts = [
+            self.with_rows(self.rows.members(index))._evaluate(
+                theta[index], order, weights if len(weights) == 1 else weights[index]
+            )
+            for index in groups
+        ]
+        return Evaluation.joined(parts, torch.cat(groups).argsort())
+
+    def _groups(self, theta: Tensor) -> list[Tensor]:
+        """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other."""
+        sizes = self.form.sizes(self._dependence(theta))
+        return [
+            torch.as_tensor(np.flatnonzero(sizes == size), device=theta.device)
+            for size in np.unique(sizes)
+        ]
+
+    def _dependence(self, theta: Tensor) -> np.ndarray:
+        """The dependence parameters on the host, where the nodes are chosen, (B, d)."""
+        dependence = theta[:, self.n_coef :].detach().cpu().numpy()
+        if not np.isfinite(dependence).all():
+            raise ValueError(f"theta has values of {list(self.form.names)} that are not finite")
+        return dependence
+
+    def _evaluate(self, theta: Tensor, order: int, weights: Tensor) -> Evaluation:
+        B, P = max(len(theta), len(weights)), theta.shape[1]
         value = theta.new_zeros(B)
         score = theta.new_zeros(B, P) if order >= 1 else None
         hessian = theta.new_zeros(B, P, P) if order >= 2 else None
         for block, terms in self._blocks(theta, order):
-            weight = weights[:, block.start : block.start + len(block.key)]
+            weight = weights[:, block.start : block.start + block.X.shape[-1]]
             value += (weight * terms.value).sum(-1)
             if score is not None and terms.first is not None:
                 self._add_score(score, weight * terms.first, block)
@@ -136,22 +272,25 @@ class Objective:
                 self._add_hessian(hessian, weight * terms.second, block)
         if hessian is not None:
             hessian = hessian + hessian.triu(1).mT
-        return self._penalised(theta, Evaluation(value, score, hessian), weights)
+        return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
 
     def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted log-likelihood of every row, (B, n), in the user's order."""
+        self._check_shared("row_values")
         theta = self.as_theta(theta)
         parts = [terms.value for _, terms in self._blocks(theta, 0)]
         return self.rows.unsort(torch.cat(parts, dim=-1))
 
     def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
+        self._check_shared("row_scores")
         theta = self.as_theta(theta)[:1]
         parts = [self._row_scores(block, terms) for block, terms in self._blocks(theta, 1)]
         return self.rows.unsort(torch.cat(parts).mT).mT
 
     def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
         """Weighted sum of the outer products of the row scores, (P, P)."""
+        self._check_shared("opg")
         theta = self.as_theta(theta)[:1]
         weights = self.rows.weight if weights is None else weights
         total = theta.new_zeros(self.n_params, self.n_params)
@@ -161,27 +300,24 @@ class Objective:
             total += scores.mT @ (weight[:, None] * scores)
         return total
 
-    # -- one block ---------------------------------------------------------------------------------
+    def members_at_once(self, theta: np.ndarray) -> int:
+        """As many as keep the work arrays small."""
+        count = int(self.form.sizes(self._dependence(self.as_theta(theta)))[0])
+        return max(1, block_rows(count, self.rows.device, self.memory_budget) // 64)
 
-    def as_theta(self, theta: Tensor | np.ndarray) -> Tensor:
-        """One parameter vector or several, checked, as (B, P) on the rows' device."""
-        theta = torch.as_tensor(theta, dtype=torch.float64, device=self.rows.device)
-        theta = theta[None] if theta.ndim == 1 else theta
-        if theta.ndim != 2 or theta.shape[1] != self.n_params:
-            raise ValueError(
-                f"theta must have {self.n_params} columns ({self.p} outcome, {self.k} selection "
-                f"and {list(self.form.names)}), got shape {tuple(theta.shape)}"
-            )
-        return theta
+    def _check_shared(self, what: str) -> None:
+        if self.rows.batched:
+            raise ValueError(f"{what} needs rows that all members share; ask one member at a time")
+
+    # -- one block ---------------------------------------------------------------------------------
 
     def _blocks(self, theta: Tensor, order: int) -> Iterator[tuple[Block, RowTerms]]:
         """The blocks and their row terms."""
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
-        if not np.isfinite(_host(dependence)).all():
-            raise ValueError(f"theta has values of {list(self.form.names)} that are not finite")
+        host = self._dependence(theta)
         simulation = self.form.simulation
         if simulation is None:
-            nodes = self.form.nodes(_host(dependence), self.rows.device)
+            nodes = self.form.nodes(host, self.rows.device)
             count = nodes.count
         else:
             nodes, count = None, simulation.n_draws
@@ -190,11 +326,11 @@ class Objective:
         )
         work = Workspace()  # of this evaluation, so that two threads can share the objective
         for block in self.rows.blocks(size):
-            b = gamma @ block.W + block.offset_select
+            b = times(gamma, block.W) + block.offset_select
             if block.kind == "closed":
                 yield block, unselected(b, order)
                 continue
-            a = beta @ block.X + block.offset
+            a = times(beta, block.X) + block.offset
             own = nodes if simulation is None else replace(self._block_draws(block), work=work)
             yield block, self.form.terms(a, b, dependence, block, own, order)
 
@@ -202,21 +338,21 @@ class Objective:
         """Draws of a block, kept between evaluations where they fit."""
         simulation = self.form.simulation
         assert simulation is not None
-        place = (block.start, len(block.key))
+        place = (block.start, block.key.shape[-1])
         nodes = self._draws.get(place)
         if nodes is None:
             nodes = simulation.nodes(block.key)
-            if self.rows.n * simulation.n_draws * 8 <= _DRAW_CACHE:
+            if self.rows.key.numel() * simulation.n_draws * 8 <= _DRAW_CACHE:
                 self._draws[place] = nodes
         return nodes
 
     def _add_score(self, score: Tensor, first: Tensor, block: Block) -> None:
         p, c = self.p, self.n_coef
         if block.kind == "closed":
-            score[:, p:c] += first[0] @ block.W.mT
+            score[:, p:c] += times(first[0], block.W.mT)
             return
-        score[:, :p] += first[0] @ block.X.mT
-        score[:, p:c] += first[1] @ block.W.mT
+        score[:, :p] += times(first[0], block.X.mT)
+        score[:, p:c] += times(first[1], block.W.mT)
         score[:, c:] += first[2:].sum(-1).mT
 
     def _add_hessian(self, hessian: Tensor, second: Tensor, block: Block) -> None:
@@ -234,10 +370,10 @@ class Objective:
         hessian[:, :p, :p] += gram(X, next(terms), X).triu()
         hessian[:, :p, p:c] += gram(X, next(terms), W)
         for j in range(2, d):
-            hessian[:, :p, c + j - 2] += next(terms) @ X.mT
+            hessian[:, :p, c + j - 2] += times(next(terms), X.mT)
         hessian[:, p:c, p:c] += gram(W, next(terms), W).triu()
         for j in range(2, d):
-            hessian[:, p:c, c + j - 2] += next(terms) @ W.mT
+            hessian[:, p:c, c + j - 2] += times(next(terms), W.mT)
         for i in range(2, d):
             for j in range(i, d):
                 hessian[:, c + i - 2, c + j - 2] += next(terms).sum(-1)
@@ -252,22 +388,7 @@ class Objective:
             return scores
         return torch.cat([first[0] * block.X, first[1] * block.W, first[2:]]).mT
 
-    def _penalised(self, theta: Tensor, at: Evaluation, weights: Tensor) -> Evaluation:
-        if self.penalty == 0.0:
-            return at
-        coef = theta.clone()
-        coef[:, self.n_coef :] = 0.0
-        alpha = self.penalty * weights.sum(-1)  # (B,) or (1,)
-        value = at.value - 0.5 * alpha * (coef * coef).sum(-1)
-        score = None if at.score is None else at.score - alpha[:, None] * coef
-        hessian = at.hessian
-        if hessian is not None:
-            ridge = torch.ones_like(coef)
-            ridge[:, self.n_coef :] = 0.0
-            hessian = hessian - torch.diag_embed(alpha[:, None] * ridge)
-        return replace(at, value=value, score=score, hessian=hessian)
 
-
-def _host(values: Tensor) -> np.ndarray:
-    """A few parameters on the host, where the nodes are chosen."""
-    return values.detach().cpu().numpy()
+def sample_positions(n: int, count: int) -> np.ndarray:
+    """Positions of a sample among n sorted rows."""
+    return np.random.default_rng(0).choice(n, count, replace=False)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .forms import FreeForm, outcome_scale
 from .newton import newton_batch
-from .objective import Objective
+from .objective import Likelihood, Objective
 from .quasi_newton import quasi_newton
 from .sgd import sgd
 from .solution import Solution
@@ -20,7 +21,7 @@ Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
 
 def maximize(
-    objective: Objective,
+    objective: Likelihood,
     start: np.ndarray | None,
     *,
     method: Method = "newton",
@@ -54,6 +55,8 @@ def maximize(
     if method == "sgd":
         if free is not None and not np.all(free):
             raise ValueError("method='sgd' moves all parameters; use 'newton' to fix sigma or rho")
+        if not isinstance(objective, Objective):
+            raise ValueError("method='sgd' draws batches of rows, which must be in memory")
         return sgd(objective, start, **options)
     if method not in get_args(Method):
         raise ValueError(f"method={method!r} is unknown; use one of {get_args(Method)}")
@@ -63,14 +66,14 @@ def maximize(
     if method == "newton":
         return maximize_batch(objective, np.asarray(start)[None], free=free, **options)[0]
 
-    def search(searched: Objective, starts: np.ndarray) -> list[Solution]:
+    def search(searched: Likelihood, starts: np.ndarray) -> list[Solution]:
         return [quasi_newton(searched, starts[0], method=method, free=free, **options)]
 
     return _in_easy_units(search, objective, np.asarray(start, dtype=float)[None], free)[0]
 
 
 def maximize_batch(
-    objective: Objective,
+    objective: Likelihood,
     starts: np.ndarray,
     *,
     free: np.ndarray | None = None,
@@ -80,26 +83,69 @@ def maximize_batch(
     """Newton from every row of ``starts``; see :func:`newton_batch` for the parameters."""
     _refuse_redraw(objective, "newton")
 
-    def search(searched: Objective, starts: np.ndarray) -> list[Solution]:
+    def search(searched: Likelihood, starts: np.ndarray) -> list[Solution]:
         return newton_batch(searched, starts, free=free, weights=weights, **options)
 
     return _in_easy_units(search, objective, starts, free, weights)
 
 
+def maximize_many(
+    objective: Likelihood,
+    starts: np.ndarray,
+    *,
+    free: np.ndarray | None = None,
+    weights: Tensor | None = None,
+    chunk: int | None = None,
+    **options: Any,
+) -> Iterator[list[Solution]]:
+    """:func:`maximize_batch` for any number of members, some at a time.
+
+    Parameters
+    ----------
+    starts : ndarray
+        (B, P), or (1, P) for all of them.
+    chunk : int, optional
+        Members of one batch; by default as many as keep the work arrays small.
+
+    Yields
+    ------
+    list of Solution
+        Of the next members, in order; a caller can show progress, or stop.
+    """
+    count = len(starts) if weights is None else len(weights)
+    count = objective.n_members if objective.batched else count
+    starts = np.broadcast_to(starts, (count, objective.n_params)).copy()
+    size = chunk or objective.members_at_once(starts[0])
+    for first in range(0, count, size):
+        cut = slice(first, min(first + size, count))
+        part = objective
+        if objective.batched:
+            part = objective.members(torch.arange(cut.start, cut.stop, device=objective.device))
+        yield maximize_batch(
+            part,
+            starts[cut],
+            free=free if free is None or np.ndim(free) == 1 else np.asarray(free)[cut],
+            weights=None if weights is None else weights[cut],
+            **options,
+        )
+
+
 def _in_easy_units(
-    search: Callable[[Objective, np.ndarray], list[Solution]],
-    objective: Objective,
+    search: Callable[[Likelihood, np.ndarray], list[Solution]],
+    objective: Likelihood,
     starts: np.ndarray,
     free: np.ndarray | None,
     weights: Tensor | None = None,
 ) -> list[Solution]:
     """Search with the outcome coefficients in units of the total error's standard deviation.
 
-    Not where there is no sigma, or where a coefficient is fixed or penalised in its own units.
+    Not where sigma is absent or fixed, or where a coefficient is fixed or penalised in its own
+    units.
     """
     form, p = objective.form, objective.p
-    own_units = bool(objective.penalty) or not (free is None or np.all(np.asarray(free)[..., :p]))
-    if not isinstance(form, FreeForm) or own_units:
+    searched = np.ones(objective.n_params, dtype=bool) if free is None else np.asarray(free)
+    sigma_and_coef = searched[..., :p].all() and searched[..., -2].any()
+    if not isinstance(form, FreeForm) or objective.penalty or not sigma_and_coef:
         return search(objective, starts)
     starts = objective.as_theta(starts).cpu().numpy().copy()
     starts[:, :p] /= _outcome_scales(starts)
@@ -119,7 +165,7 @@ def _outcome_scales(theta: np.ndarray) -> np.ndarray:
     return np.array([[outcome_scale(sigma)] for sigma in np.exp(theta[:, -2])])
 
 
-def _refuse_redraw(objective: Objective, method: str) -> None:
+def _refuse_redraw(objective: Likelihood, method: str) -> None:
     simulation = objective.form.simulation
     if simulation is not None and simulation.redraw:
         raise ValueError(

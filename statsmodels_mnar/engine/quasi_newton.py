@@ -7,12 +7,12 @@ import torch
 from scipy import optimize
 
 from .newton import bounds, free_mask, judge, scaled_model
-from .objective import Objective
+from .objective import Likelihood
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 
 def quasi_newton(
-    objective: Objective,
+    objective: Likelihood,
     start: np.ndarray,
     *,
     method: str = "bfgs",

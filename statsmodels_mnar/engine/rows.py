@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
-from typing import Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -13,11 +14,12 @@ from torch import Tensor
 
 Kind = Literal["closed", "hard", "soft"]
 _BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
+_PACKED = ("weight", "order")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows of one kind.
+    """Consecutive rows of one kind, shared by all members of a batch or each member's own.
 
     The outcome factor of a row is F(u) = floor + gain * L(sign * u), which covers an observed label
     (floor 0, gain 1), a pseudolabel with soft selection s' (floor 1 - s', gain s') and a soft
@@ -25,15 +27,15 @@ class Block:
     """
 
     kind: Kind  # "closed": s' = 0, PHI(-b); "hard": floor = 0, gain = 1, tilt = 1; "soft": the rest
-    X: Tensor  # (p, n)
-    W: Tensor  # (k, n)
-    offset: Tensor  # (n,) added to the outcome index
-    offset_select: Tensor  # (n,) added to the selection index
-    sign: Tensor  # (n,) +1 or -1
-    floor: Tensor  # (n,)
-    gain: Tensor  # (n,)
-    tilt: Tensor  # (n,) 2s' - 1
-    key: Tensor  # (n,) int64, owner of the row's draws
+    X: Tensor  # (p, n) or (B, p, n)
+    W: Tensor  # (k, n) or (B, k, n)
+    offset: Tensor  # (n,) or (B, n), as all below; added to the outcome index
+    offset_select: Tensor  # added to the selection index
+    sign: Tensor  # +1 or -1
+    floor: Tensor
+    gain: Tensor
+    tilt: Tensor  # 2s' - 1
+    key: Tensor  # int64, owner of the row's draws
     start: int  # position of the first row in Rows
 
 
@@ -49,6 +51,16 @@ class RowTerms:
     second: Tensor | None = None  # (d (d + 1)/2, B, n)
 
 
+def times(left: Tensor, right: Tensor) -> Tensor:
+    """(B, m) times a matrix (m, n) that all members share, or each member's own, (B, m, n)."""
+    return left @ right if right.ndim == 2 else (left[:, None] @ right)[:, 0]
+
+
+def entries(field: Tensor, member: Tensor, row: Tensor) -> Tensor:
+    """Entries of a field at these members and rows, (m,)."""
+    return field[row] if field.ndim == 1 else field[member, row]
+
+
 def pairs(d: int) -> list[tuple[int, int]]:
     """The upper triangle in the order of :attr:`RowTerms.second`."""
     return list(combinations_with_replacement(range(d), 2))
@@ -62,7 +74,12 @@ def log_derivatives(value: Tensor, first: list[Tensor], raw: list[Tensor]) -> Ro
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows on one device, sorted by kind so that every block runs one kernel."""
+    """The rows on one device, sorted by kind so that every block runs one kernel.
+
+    A batch of B problems may share them, or have its own: then every array but ``order`` may have
+    a leading axis of B members, which have the same segments (see :meth:`resampled`,
+    :meth:`stacked` and :meth:`relabelled`).
+    """
 
     X: Tensor  # (p, n), columns first: sums over rows then run along contiguous memory
     W: Tensor  # (k, n)
@@ -76,12 +93,17 @@ class Rows:
     weight: Tensor  # (n,)
     order: Tensor  # (n,) original position of each sorted row
     segments: tuple[tuple[Kind, int, int], ...]
-    scale: np.ndarray  # (p + k,) root mean square of the columns
-    total_weight: float
+    scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
+    total_weight: float  # NaN where members have rows of their own
 
     @property
     def n(self) -> int:
-        return self.X.shape[1]
+        return self.X.shape[-1]
+
+    @property
+    def batched(self) -> bool:
+        """Whether the members of a batch have rows of their own."""
+        return self.weight.ndim == 2
 
     @property
     def device(self) -> torch.device:
@@ -147,14 +169,9 @@ class Rows:
         if key.shape != (n,) or not np.issubdtype(key.dtype, np.integer):
             raise ValueError(f"key must be {n} integers, got {key.dtype} of shape {key.shape}")
 
-        q = 2.0 * y - 1.0
-        hard = (s == 1.0) & (np.abs(q) == 1.0)
+        hard = (s == 1.0) & np.isin(y, (0.0, 1.0))
         kind = np.where(s == 0.0, 0, np.where(hard, 1, 2))
         order = np.argsort(kind, kind="stable")
-        sign = np.where(q < 0, -1.0, 1.0)
-        gain = s * np.abs(q)
-        # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
-        floor = (1.0 - s) + 0.5 * s * (1.0 - np.abs(q))
         edges = np.concatenate([[0], np.cumsum(np.bincount(kind, minlength=3))])
         names: tuple[Kind, ...] = ("closed", "hard", "soft")
         segments = tuple(
@@ -167,14 +184,15 @@ class Rows:
         def tensor(value: np.ndarray, dtype: torch.dtype = torch.float64) -> Tensor:
             return torch.as_tensor(value[order], dtype=dtype, device=device)
 
+        sign, floor, gain = outcome_factor(tensor(s), tensor(y))
         return cls(
             X=tensor(X).mT.contiguous(),
             W=tensor(W).mT.contiguous(),
             offset=tensor(offset),
             offset_select=tensor(offset_select),
-            sign=tensor(sign),
-            floor=tensor(floor),
-            gain=tensor(gain),
+            sign=sign,
+            floor=floor,
+            gain=gain,
             tilt=tensor(2.0 * s - 1.0),
             key=tensor(key, torch.int64),
             weight=tensor(weights),
@@ -203,6 +221,183 @@ class Rows:
             total_weight=float(weight.sum()),
         )
 
+    def resampled(self, weights: Tensor) -> Rows:
+        """Each member's rows of positive weight, padded with rows of weight zero.
+
+        Parameters
+        ----------
+        weights : Tensor
+            (B, n) in the order of the sorted rows.
+
+        Examples
+        --------
+        >>> import numpy as np, torch
+        >>> X, s = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
+        >>> rows = Rows.build(X, X, y=np.array([1.0, 0.0, 1.0, np.nan]), s=s)
+        >>> drawn = torch.tensor([[1.0, 3.0, 0.0, 0.0], [2.0, 0.0, 1.0, 1.0]]).double()
+        >>> rows.resampled(drawn).weight.tolist()
+        [[1.0, 3.0, 0.0], [2.0, 1.0, 1.0]]
+        """
+        index: list[Tensor] = []
+        segments: list[tuple[Kind, int, int]] = []
+        end = 0
+        for kind, first, last in self.segments:
+            drawn = weights[:, first:last] > 0
+            width = int(drawn.sum(1).max())
+            if width:
+                # Stable: the drawn rows come first, each kind of row in its order.
+                found = drawn.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+                index.append(found[:, :width] + first)
+                segments.append((kind, end, end + width))
+                end += width
+        return self._gathered(torch.cat(index, dim=1), weights, tuple(segments))
+
+    def _gathered(
+        self, index: Tensor, weights: Tensor, segments: tuple[tuple[Kind, int, int], ...]
+    ) -> Rows:
+        """Row ``index[b, i]`` becomes row i of member b."""
+        weight = weights.gather(1, index)
+        taken = {}
+        for name in _BY_ROW:
+            field = getattr(self, name)
+            if field.ndim == (2 if name in ("X", "W") else 1):
+                field = field[..., index]
+                taken[name] = field.movedim(0, 1).contiguous() if field.ndim == 3 else field
+            else:
+                along = index[:, None].expand(-1, field.shape[1], -1) if field.ndim == 3 else index
+                taken[name] = field.gather(-1, along)
+        return replace(
+            self,
+            **taken,
+            weight=weight,
+            order=torch.arange(index.shape[1], device=index.device),
+            segments=segments,
+            total_weight=math.nan,
+        )
+
+    @classmethod
+    def stacked(cls, members: Sequence[Rows]) -> Rows:
+        """Data sets of the same columns as one batch, padded with rows of weight zero."""
+        counts = [{kind: last - first for kind, first, last in rows.segments} for rows in members]
+        segments: list[tuple[Kind, int, int]] = []
+        end = 0
+        for kind in get_args(Kind):
+            width = max(count.get(kind, 0) for count in counts)
+            if width:
+                segments.append((kind, end, end + width))
+                end += width
+        first = members[0]
+        fields: dict[str, Tensor] = {}
+        for name in (*_BY_ROW, "weight"):
+            shape = (len(members), *getattr(first, name).shape[:-1], end)
+            fields[name] = getattr(first, name).new_zeros(shape)
+        fields["sign"] += 1.0
+        fields["gain"] += 1.0  # padding that any kernel can evaluate
+        fields["tilt"] += 1.0
+        places = {kind: start for kind, start, _ in segments}
+        for m, rows in enumerate(members):
+            for kind, low, high in rows.segments:
+                to = slice(places[kind], places[kind] + high - low)
+                for name, field in fields.items():
+                    field[m, ..., to] = getattr(rows, name)[..., low:high]
+        return replace(
+            first,
+            **fields,
+            order=torch.arange(end, device=first.device),
+            segments=tuple(segments),
+            scale=np.stack([rows.scale for rows in members]),
+            total_weight=math.nan,
+        )
+
+    def relabelled(self, unlabelled: Tensor, s: Tensor, y: Tensor) -> Rows:
+        """Unlabelled rows with each member's own soft selection and pseudolabels.
+
+        Parameters
+        ----------
+        unlabelled : Tensor
+            (n,) which rows, in the order of the sorted rows. Their kind must stay what it is.
+        s, y : Tensor
+            (B, n), or (n,) for one member, values of which only the unlabelled rows' are read.
+        """
+        sign, floor, gain = outcome_factor(s, y)
+        return replace(
+            self,
+            sign=torch.where(unlabelled, sign, self.sign),
+            floor=torch.where(unlabelled, floor, self.floor),
+            gain=torch.where(unlabelled, gain, self.gain),
+            tilt=torch.where(unlabelled, 2.0 * s - 1.0, self.tilt),
+            weight=self.weight.expand(len(s), -1) if s.ndim == 2 else self.weight,
+            total_weight=math.nan if s.ndim == 2 else self.total_weight,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Rows of the same columns one after the other, sorted by kind again."""
+        first = parts[0]
+        pieces: dict[str, list[Tensor]] = {name: [] for name in (*_BY_ROW, "weight", "order")}
+        starts = np.cumsum([0, *(rows.n for rows in parts)])
+        segments: list[tuple[Kind, int, int]] = []
+        end = 0
+        for kind in get_args(Kind):
+            start = end
+            for rows, before in zip(parts, starts[:-1].tolist(), strict=True):
+                for own, low, high in rows.segments:
+                    if own == kind:
+                        end += high - low
+                        for name, piece in pieces.items():
+                            values = getattr(rows, name)[..., low:high]
+                            piece.append(values + before if name == "order" else values)
+            if end > start:
+                segments.append((kind, start, end))
+        fields = {name: torch.cat(piece, dim=-1) for name, piece in pieces.items()}
+        return replace(
+            first,
+            **cast(dict[str, Any], fields),
+            segments=tuple(segments),
+            total_weight=float(fields["weight"].sum()),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in (*_BY_ROW, *_PACKED))
+
+    def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
+        """All fields of the rows as one array, and what it takes to cut it again."""
+        cut = (self.X.shape[0], self.W.shape[0])
+        fields = [getattr(self, name).cpu().numpy() for name in (*_BY_ROW, *_PACKED)]
+        fields = [v.view(np.float64) if v.dtype == np.int64 else v.astype(float) for v in fields]
+        header = (cut, self.segments, self.scale, self.total_weight, self.device)
+        return header, np.concatenate([np.atleast_2d(field) for field in fields])
+
+    @classmethod
+    def unpack(cls, header: Any, numbers: np.ndarray) -> Rows:
+        """The rows that :meth:`pack` packed; on a CPU they share the array's memory."""
+        (p, k), segments, scale, total_weight, device = header
+        fields: dict[str, Any] = {"X": numbers[:p], "W": numbers[p : p + k]}
+        fields |= zip((*_BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
+        for name in ("key", "order"):
+            fields[name] = fields[name].view(np.int64)
+        tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
+        return cls(**tensors, segments=segments, scale=scale, total_weight=total_weight)
+
+    def rekeyed(self, keys: Tensor) -> Rows:
+        """Each member with draws of its own: keys (B, n) in the order of the sorted rows."""
+        weight = self.weight.expand(len(keys), -1)
+        return replace(self, key=keys, weight=weight, total_weight=math.nan)
+
+    def members(self, index: Tensor) -> Rows:
+        """Some members of a batch that has rows of its own."""
+        if not self.batched:
+            return self
+        kept = {}
+        for name in _BY_ROW:
+            field = getattr(self, name)
+            own = field.ndim == (3 if name in ("X", "W") else 2)
+            kept[name] = field[index] if own else field
+        weight = self.weight[index]
+        scale = self.scale if self.scale.ndim == 1 else self.scale[index.cpu().numpy()]
+        return replace(self, **kept, weight=weight, scale=scale)
+
     def blocks(self, size: int) -> Iterator[Block]:
         """The rows in blocks of at most ``size``, each of one kind."""
         for kind, first, last in self.segments:
@@ -214,6 +409,13 @@ class Rows:
     def unsort(self, values: Tensor) -> Tensor:
         """Put values of the sorted rows, along the last axis, back into the user's order."""
         return torch.empty_like(values).index_copy_(-1, self.order, values)
+
+
+def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Sign, floor and gain of rows with selection values s and labels y; see :class:`Block`."""
+    q = 2.0 * y - 1.0
+    # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
+    return torch.where(q < 0, -1.0, 1.0), (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
 
 
 def _mean_square(design: np.ndarray) -> np.ndarray:

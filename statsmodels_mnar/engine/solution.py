@@ -10,7 +10,16 @@ import numpy as np
 
 
 class Status(Enum):
-    """How a fit ended; the value is the message a user reads."""
+    """How a fit ended; the value is the message a user reads.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import Status
+    >>> Status.RHO_PLUS.value
+    'the likelihood rises to the boundary rho = +1'
+    >>> Status.RHO_PLUS.boundary, Status.RHO_PLUS.converged
+    (True, False)
+    """
 
     CONVERGED = "converged: the score is zero and the Hessian negative definite"
     STOPPED = "stopped by the relative change of the loss, not at a maximum"
@@ -34,6 +43,7 @@ class Status(Enum):
 
     @property
     def converged(self) -> bool:
+        """The maximum is interior."""
         return self is Status.CONVERGED
 
 
@@ -59,7 +69,7 @@ def boundary_status(names: tuple[str, ...], side: np.ndarray) -> Status | None:
     """Status for dependence parameters held at a bound: side -1, 0 or +1 of each."""
     for name, where in zip(names, side, strict=True):
         if where:
-            return _AT_BOUND[name, int(where)]
+            return _AT_BOUND.get((name, int(where)))  # None: a bound that is not a face
     return None
 
 

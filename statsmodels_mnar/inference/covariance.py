@@ -14,8 +14,9 @@ cluster    H^(-1) M H^(-1), M = sum over clusters of their summed scores' outer 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,15 +28,12 @@ ROBUST = ("HC0", "HC1", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class Ingredients:
-    """What the estimators read."""
+class Meat:
+    """What a robust covariance has between its two Hessians: the covariance of the score."""
 
-    hessian: Floats  # (P, P), of estimated parameters only
-    scores: Floats  # (n, P) unweighted
-    weights: Floats | None = None  # (n,)
-    sampling: bool = False  # weights are inverse sampling probabilities, not counts
-    groups: tuple[NDArray[np.int64], ...] = ()  # (n,) codes of each way of clustering
-    use_correction: bool = True
+    matrix: Floats  # (P, P)
+    count: float  # of observations
+    n_groups: tuple[int, ...] = ()  # of each way of clustering
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,90 +59,120 @@ def invert(matrix: Floats) -> Floats:
     return 0.5 * (inverse + inverse.T) / np.outer(scale, scale)
 
 
-def _weighted(parts: Ingredients) -> Floats:
-    return parts.scores if parts.weights is None else parts.weights[:, None] * parts.scores
+def weighted(scores: Floats, weights: Floats | None) -> Floats:
+    """(n, P) row scores by their weights."""
+    return scores if weights is None else weights[:, None] * scores
 
 
-def _meat(parts: Ingredients) -> Floats:
-    left = _weighted(parts) if parts.sampling else parts.scores
-    return left.T @ _weighted(parts)
+def row_meat(scores: Floats, weights: Floats | None = None, *, sampling: bool = False) -> Meat:
+    """Meat of independent rows.
+
+    Parameters
+    ----------
+    scores : ndarray
+        (n, P) unweighted.
+    weights : ndarray, optional
+        (n,) counts or, with ``sampling``, inverse sampling probabilities.
+    """
+    left = weighted(scores, weights) if sampling else scores
+    count = len(scores) if weights is None or sampling else weights.sum()
+    return Meat(left.T @ weighted(scores, weights), float(count))
 
 
-def _count(parts: Ingredients) -> float:
-    if parts.weights is None or parts.sampling:
-        return float(len(parts.scores))
-    return float(parts.weights.sum())
+def cluster_meat(
+    scores: Floats,
+    weights: Floats | None,
+    groups: Sequence[NDArray[np.int64]],
+    *,
+    use_correction: bool = True,
+) -> Meat:
+    """Meat of rows that depend on each other within clusters, of one or two ways.
 
-
-def _sandwich(parts: Ingredients, meat: Floats) -> Floats:
-    bread = invert(-parts.hessian)
-    return bread @ meat @ bread
-
-
-def _nonrobust(parts: Ingredients) -> Covariance:
-    return Covariance(invert(-parts.hessian), "nonrobust", "inverse of the observed information")
-
-
-def _opg(parts: Ingredients) -> Covariance:
-    return Covariance(invert(_meat(parts)), "OPG", "inverse of the outer product of the scores")
-
-
-def _hc0(parts: Ingredients) -> Covariance:
-    return Covariance(
-        _sandwich(parts, _meat(parts)), "HC0", "robust to misspecification (sandwich)"
-    )
-
-
-def _hc1(parts: Ingredients) -> Covariance:
-    n, k = _count(parts), len(parts.hessian)
-    if n <= k:
-        raise ValueError(f"cov_type='HC1' needs more rows ({n:g}) than parameters ({k}); use 'HC0'")
-    return Covariance(
-        _hc0(parts).matrix * n / (n - k), "HC1", "robust to misspecification (sandwich, n/(n - P))"
-    )
-
-
-def _one_way(parts: Ingredients, codes: NDArray[np.int64]) -> tuple[Floats, int]:
-    """Meat of one way of clustering and its number of clusters."""
-    sums = pd.DataFrame(_weighted(parts)).groupby(codes, sort=False).sum().to_numpy()
-    count = len(sums)
-    if count < 2:
-        raise ValueError("cov_kwds['groups'] has fewer than two clusters")
-    return sums.T @ sums * (count / (count - 1) if parts.use_correction else 1.0), count
-
-
-def _cluster_meat(parts: Ingredients) -> tuple[Floats, tuple[int, ...]]:
-    """Meat of one or two ways of clustering and their numbers of clusters."""
-    meats, counts = zip(*(_one_way(parts, codes) for codes in parts.groups), strict=True)
-    total = sum(meats)
-    if len(parts.groups) == 2:
-        first, second = parts.groups
-        both = pd.factorize(first * (second.max() + 1) + second)[0]
-        total = total - _one_way(parts, both)[0]
-    return total, counts
-
-
-def meat(cov_type: str, parts: Ingredients) -> Floats:
-    """What a robust covariance has between its two Hessians."""
-    return _cluster_meat(parts)[0] if cov_type == "cluster" else _meat(parts)
-
-
-def _cluster(parts: Ingredients) -> Covariance:
-    if not parts.groups:
+    Parameters
+    ----------
+    groups : sequence of ndarray
+        (n,) codes of each way.
+    """
+    if not groups:
         raise ValueError(
             "cov_type='cluster' needs cov_kwds={'groups': ...}: a column name, a Series or an array"
         )
-    filling, counts = _cluster_meat(parts)
-    way = "clusters" if len(counts) == 1 else "two-way clusters"
-    return Covariance(
-        _sandwich(parts, filling),
-        "cluster",
-        f"robust to dependence within {' and '.join(str(c) for c in counts)} {way}",
-        counts,
+    return meat_of_sums(
+        cluster_sums(scores, weights, pd.DataFrame(dict(enumerate(groups)))),
+        len(scores),
+        use_correction=use_correction,
     )
 
 
-ESTIMATORS: dict[str, Callable[[Ingredients], Covariance]] = {
+def cluster_sums(scores: Floats, weights: Floats | None, keys: pd.DataFrame) -> pd.DataFrame:
+    """Scores summed over rows of the same keys, one column of keys for each way, in its index."""
+    ways = list(keys.columns)
+    sums = pd.DataFrame(weighted(scores, weights))
+    return sums.groupby([keys[way].to_numpy() for way in ways], sort=False).sum()
+
+
+def joined_sums(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Cluster sums of all rows from those of parts of them."""
+    ways = list(range(parts[0].index.nlevels))
+    return pd.concat(parts).groupby(level=ways, sort=False).sum()
+
+
+def meat_of_sums(sums: pd.DataFrame, n_rows: float, *, use_correction: bool = True) -> Meat:
+    """Meat of clusters from their summed scores."""
+
+    def one_way(part: pd.DataFrame) -> tuple[Floats, int]:
+        values, count = part.to_numpy(), len(part)
+        if count < 2:
+            raise ValueError("cov_kwds['groups'] has fewer than two clusters")
+        return values.T @ values * (count / (count - 1) if use_correction else 1.0), count
+
+    if sums.index.nlevels == 1:
+        matrix, count = one_way(sums)
+        return Meat(matrix, n_rows, (count,))
+    ways = [one_way(sums.groupby(level=way, sort=False).sum()) for way in (0, 1)]
+    matrix = ways[0][0] + ways[1][0] - one_way(sums)[0]
+    return Meat(matrix, n_rows, (ways[0][1], ways[1][1]))
+
+
+def _nonrobust(hessian: Floats, meat: Meat | None) -> Covariance:
+    return Covariance(invert(-hessian), "nonrobust", "inverse of the observed information")
+
+
+def _opg(hessian: Floats, meat: Meat) -> Covariance:
+    return Covariance(invert(meat.matrix), "OPG", "inverse of the outer product of the scores")
+
+
+def _sandwich(hessian: Floats, meat: Meat) -> Floats:
+    bread = invert(-hessian)
+    return bread @ meat.matrix @ bread
+
+
+def _hc0(hessian: Floats, meat: Meat) -> Covariance:
+    return Covariance(_sandwich(hessian, meat), "HC0", "robust to misspecification (sandwich)")
+
+
+def _hc1(hessian: Floats, meat: Meat) -> Covariance:
+    n, k = meat.count, len(hessian)
+    if n <= k:
+        raise ValueError(f"cov_type='HC1' needs more rows ({n:g}) than parameters ({k}); use 'HC0'")
+    return Covariance(
+        _sandwich(hessian, meat) * n / (n - k),
+        "HC1",
+        "robust to misspecification (sandwich, n/(n - P))",
+    )
+
+
+def _cluster(hessian: Floats, meat: Meat) -> Covariance:
+    way = "clusters" if len(meat.n_groups) == 1 else "two-way clusters"
+    return Covariance(
+        _sandwich(hessian, meat),
+        "cluster",
+        f"robust to dependence within {' and '.join(str(c) for c in meat.n_groups)} {way}",
+        meat.n_groups,
+    )
+
+
+ESTIMATORS: dict[str, Callable[[Floats, Any], Covariance]] = {
     "nonrobust": _nonrobust,
     "OPG": _opg,
     "HC0": _hc0,
@@ -171,16 +199,22 @@ def check_cov_type(cov_type: str, more: tuple[str, ...] = (), *, sampling: bool 
         )
 
 
-def estimate(cov_type: str, parts: Ingredients) -> Covariance:
+def estimate(cov_type: str, hessian: Floats, meat: Meat | None = None) -> Covariance:
     """The covariance matrix of this name.
+
+    Parameters
+    ----------
+    hessian : ndarray
+        (P, P), of estimated parameters only.
+    meat : Meat, optional
+        Not for "nonrobust".
 
     Examples
     --------
     >>> import numpy as np
     >>> scores = np.array([[1.0], [-1.0], [0.5], [-0.5]])
-    >>> parts = Ingredients(hessian=np.array([[-2.0]]), scores=scores)
-    >>> estimate("HC0", parts).matrix
+    >>> estimate("HC0", np.array([[-2.0]]), row_meat(scores)).matrix
     array([[0.625]])
     """
     check_cov_type(cov_type)
-    return ESTIMATORS[cov_type](parts)
+    return ESTIMATORS[cov_type](hessian, meat)

@@ -38,7 +38,7 @@ def dependence(form: Parametrization, values: NDArray[np.float64]) -> Dependence
     Examples
     --------
     >>> import numpy as np
-    >>> round(dependence("loading", np.array([-1.0])).error_corr, 4)
+    >>> round(float(dependence("loading", np.array([-1.0])).error_corr), 4)
     -0.4828
     """
     if form == "free":

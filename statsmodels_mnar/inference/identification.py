@@ -8,15 +8,46 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .profile import Profile
+
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What the information matrix says about the estimates."""
+    """What the information matrix says about the estimates, and what the likelihood does.
+
+    The fields after ``faces`` are those of ``results.identification_report()``, which profiles the
+    likelihood; None in ``results.identification``, which is cheap.
+
+    Attributes
+    ----------
+    condition : float
+        Condition number of the information with a unit diagonal.
+    weakest : Series
+        Direction of its smallest eigenvalue, in standardized parameters.
+    correlation : float or None
+        Of the estimates of lnsigma and athrho, where both are free.
+    faces : dict
+        Log-likelihoods of the forms compared.
+    profile : Profile or None
+        Of the error correlation.
+    excluded : tuple of str or None
+        Columns that move selection only.
+    face : str or None
+        How the fit ended, where it ended on a face.
+    """
 
     condition: float  # of the information with a unit diagonal
     weakest: pd.Series  # direction of the smallest eigenvalue, in standardized parameters
     correlation: float | None  # of the estimates of lnsigma and athrho, where both are free
     faces: dict[str, float]  # log-likelihoods of the forms compared
+    profile: Profile | None = None  # of the error correlation
+    excluded: tuple[str, ...] | None = None  # selection columns outside the outcome's span
+    face: str | None = None  # how the fit ended, where it ended on one
+
+    @property
+    def width(self) -> float | None:
+        """Length of the profile interval of the error correlation, which is at most 2."""
+        return None if self.profile is None else self.profile.interval[1] - self.profile.interval[0]
 
     def __str__(self) -> str:
         large = self.weakest[self.weakest.abs() > 0.1]
@@ -32,7 +63,57 @@ class Identification:
         if known:
             faces = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
             lines.append(f"Log-likelihoods compared: {faces}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.verdict()])
+
+    def verdict(self) -> list[str]:
+        """What the data tell and what they do not, in sentences."""
+        said = []
+        if self.profile is not None:
+            said += _about_error_corr(self.profile)
+        if self.face is not None:
+            said.append(f"sigma and rho are not told apart: {self.face}.")
+        elif self.correlation is not None and abs(self.correlation) > 0.99:
+            said.append(
+                "sigma and rho are not told apart: another sigma with another rho fits as well. "
+                "Coefficients of the outcome grow with sigma; report effects and probabilities."
+            )
+        if self.excluded is not None:
+            said.append(_about_exclusion(self.excluded))
+        return said
+
+
+def _about_error_corr(profile: Profile) -> list[str]:
+    low, high = profile.interval
+    words = (
+        f"The error correlation is {profile.estimate:.2f}; values from {low:.2f} to {high:.2f} "
+        f"agree with the data ({profile.level:.0%} profile interval, length {high - low:.2f} of "
+        "the 2 possible)."
+    )
+    if low <= 0.0 <= high:
+        zero = "Zero is among them: the data do not reject that selection is ignorable."
+    else:
+        sign = "positive" if low > 0.0 else "negative"
+        zero = f"Zero is not among them: selection is not ignorable, and the sign is {sign}."
+    said = [words, zero]
+    if high - low > 1.0:
+        said.append(
+            "That is more than half of the range: a conclusion should hold across it, see "
+            "sensitivity()."
+        )
+    return said
+
+
+def _about_exclusion(excluded: tuple[str, ...]) -> str:
+    if not excluded:
+        return (
+            "No variable moves selection without entering the outcome: all this rests on the "
+            "functional form."
+        )
+    verb = "move" if len(excluded) > 1 else "moves"
+    return (
+        f"Exclusion restriction: {', '.join(excluded)} {verb} selection only; exclusion_test() "
+        "tells how strongly."
+    )
 
 
 def identify(

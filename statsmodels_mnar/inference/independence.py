@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,15 @@ Method = Literal["lr", "wald", "score"]
 
 @dataclass(frozen=True, slots=True)
 class IndependenceTest:
-    """H0: the two equations are independent, so a plain logit (probit) of the labelled rows is
-    consistent."""
+    """Test of independent equations, where a plain logit of the labelled rows is consistent.
+
+    Attributes
+    ----------
+    method : {"lr", "wald", "score"}
+    statistic, pvalue : float
+    df : int
+        Degrees of freedom of the chi-squared distribution.
+    """
 
     method: str
     statistic: float
@@ -41,13 +48,12 @@ def _test(method: Method, statistic: float) -> IndependenceTest:
     return IndependenceTest(method, statistic, float(stats.chi2.sf(statistic, 1)))
 
 
-def likelihood_ratio(llf: float, llindep: float) -> IndependenceTest:
-    """Twice the gain over the two equations fitted apart.
+def likelihood_ratio(llf: float, without: float) -> IndependenceTest:
+    """Twice the gain over the same model without dependence.
 
-    The reference distribution has one degree of freedom: at independence sigma (free form) is not
-    identified, and the one direction in which the likelihood changes is the error correlation.
+    The reference distribution has one degree of freedom: that of rho, or of the loading.
     """
-    return _test("lr", max(2.0 * (llf - llindep), 0.0))
+    return _test("lr", max(2.0 * (llf - without), 0.0))
 
 
 def wald(estimate: float, variance: float) -> IndependenceTest:
@@ -60,7 +66,7 @@ def score(
     independent: Independent,
     *,
     probit: bool,
-    meat: Callable[[Floats], Floats] | None = None,
+    meat: Callable[[Any, Floats], Floats] | None = None,
 ) -> IndependenceTest:
     """From the two equations fitted apart alone.
 
@@ -70,7 +76,7 @@ def score(
     Parameters
     ----------
     meat : callable, optional
-        (n, P) unweighted row scores -> their covariance, for a robust test.
+        The covariance of the score of an objective at its parameters, for a robust test.
     """
     null = objective.with_form(ProbitForm() if probit else LoadingForm())
     theta = np.append(independent.params, 0.0)
@@ -79,6 +85,6 @@ def score(
     inverse = invert(-at.hessian[0].cpu().numpy())
     move = float(inverse[-1] @ at.score[0].cpu().numpy())
     if meat is not None:
-        filling = meat(null.row_scores(theta).cpu().numpy())
+        filling = meat(null, theta)
         return _test("score", move**2 / float(inverse[-1] @ filling @ inverse[-1]))
     return _test("score", move**2 / float(inverse[-1, -1]))

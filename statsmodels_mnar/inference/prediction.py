@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,25 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from .checks import check_alpha
+from .probabilities import INDICES, Designs, Quantity, blocks
+
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Predicted values and their standard errors."""
+    """Predicted values and their standard errors.
+
+    Attributes
+    ----------
+    predicted, se : ndarray
+        (m,)
+    index : Index
+        (m,) of the rows.
+    probability : bool
+        Whether intervals are made on the log-odds.
+    """
 
     predicted: Floats  # (m,)
     se: Floats  # (m,)
@@ -24,7 +37,8 @@ class Prediction:
     probability: bool  # intervals are made on the log-odds
 
     def conf_int(self, alpha: float = 0.05) -> Floats:
-        """(m, 2); inside (0, 1) for probabilities."""
+        """(m, 2) intervals at level 1 - ``alpha``, inside (0, 1) for probabilities."""
+        check_alpha(alpha)
         z = norm.ppf([alpha / 2, 1 - alpha / 2])
         if not self.probability:
             return self.predicted[:, None] + z * self.se[:, None]
@@ -36,7 +50,7 @@ class Prediction:
         return ends
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns predicted, se, ci_lower and ci_upper."""
+        """Columns predicted, se, ci_lower and ci_upper, the last two at level 1 - ``alpha``."""
         low, high = self.conf_int(alpha).T
         return pd.DataFrame(
             {"predicted": self.predicted, "se": self.se, "ci_lower": low, "ci_upper": high},
@@ -44,46 +58,118 @@ class Prediction:
         )
 
 
-def jacobian(function: Callable[[Floats], Floats], at: Floats) -> Floats:
-    """Central differences of a vector function, (m, P)."""
-    columns = []
-    for j, value in enumerate(at):
-        step = 1e-5 * max(abs(value), 1e-2)
-        moved = [at.copy(), at.copy()]
-        moved[0][j] += step
-        moved[1][j] -= step
-        columns.append((function(moved[0]) - function(moved[1])) / (2.0 * step))
-    return np.stack(columns, axis=-1)
-
-
 def predict_with_errors(
-    function: Callable[[Floats], Floats],
-    params: Floats,
-    cov: Floats,
-    *,
-    index: pd.Index | None = None,
-    probability: bool = True,
-    average: Floats | None = None,
+    quantity: Quantity, at: Designs, cov: Floats, index: pd.Index | None = None
 ) -> Prediction:
-    """Delta method for a function of the parameters.
+    """Each row's prediction, by the delta method.
 
     Parameters
     ----------
-    function : callable
-        (P,) -> (m,).
-    average : ndarray, optional
-        (m,) weights; the weighted mean is predicted instead of the single values.
+    cov : ndarray
+        (P, P) of the model's parameters.
+    index : Index, optional
+        (n,) labels of the rows.
     """
-    target = function
-    if average is not None:
-        share = average / average.sum()
+    predicted, se = np.empty(len(at)), np.empty(len(at))
+    for rows in blocks(len(at)):
+        jet = quantity.jet(at[rows], 1)
+        slope = quantity.gradient(at[rows], jet.first)
+        predicted[rows] = jet.value
+        se[rows] = np.sqrt(np.einsum("mi,mi->m", slope @ cov, slope))
+    index = pd.RangeIndex(len(at)) if index is None else index
+    return Prediction(predicted, se, index, quantity.which not in INDICES)
 
-        def mean(theta: Floats) -> Floats:
-            return np.atleast_1d(share @ function(theta))
 
-        target, index = mean, pd.Index(["average"])
-    predicted = target(params)
-    slope = jacobian(target, params)
-    se = np.sqrt(np.einsum("mi,ij,mj->m", slope, cov, slope))
-    index = pd.RangeIndex(len(predicted)) if index is None else index
-    return Prediction(predicted, se, index, probability)
+def predict_average(
+    quantity: Quantity,
+    at: Designs,
+    cov: Floats,
+    weights: Floats,
+    index: pd.Index | None = None,
+) -> Prediction:
+    """The weighted mean of the rows' predictions; rows of weight zero are not read.
+
+    Raises
+    ------
+    ValueError
+        A row with a weight has no prediction, because a covariate is missing.
+    """
+    share = weights / weights.sum()
+    index = pd.RangeIndex(len(at)) if index is None else index
+    if not share.all():
+        at, share, index = at[share > 0], share[share > 0], index[share > 0]
+    mean, slope = summed_prediction(quantity, at, share, index)
+    se = np.sqrt(slope @ cov @ slope)
+    return Prediction(
+        np.array([mean]), np.array([se]), pd.Index(["average"]), quantity.which not in INDICES
+    )
+
+
+def summed_prediction(
+    quantity: Quantity, at: Designs, weights: Floats, index: pd.Index | None = None
+) -> tuple[float, Floats]:
+    """Weighted sum of the rows' predictions, and its (P,) derivatives in the parameters."""
+    total, slope = 0.0, np.zeros(quantity.n_params)
+    for rows in blocks(len(at)):
+        jet = quantity.jet(at[rows], 1)
+        if index is not None:
+            check_known(jet.value, index[rows])
+        total += float(weights[rows] @ jet.value)
+        slope += quantity.summed_gradient(at[rows], weights[rows] * jet.first)
+    return total, slope
+
+
+def check_known(values: Floats, index: pd.Index) -> None:
+    """Refuse to average over rows that have no value."""
+    if np.isnan(values).any():
+        missing = index[np.isnan(values)]
+        shown = ", ".join(repr(row) for row in missing[:5].tolist())
+        raise ValueError(
+            f"{len(missing)} row(s) cannot be averaged over because a covariate is missing: {shown}"
+            f"{', ...' if len(missing) > 5 else ''}. Drop them, or give them the weight 0."
+        )
+
+
+def average_weights(given: Any, own: Floats | None, n: int, name: str) -> Floats:
+    """(n,) weights of a mean over rows: those given, the rows' own, or equal ones."""
+    if given is None:
+        return np.ones(n) if own is None else own
+    weights = np.asarray(given, dtype=float)
+    if weights.shape != (n,):
+        raise ValueError(f"{name} must be {n} numbers, got shape {weights.shape}")
+    if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise ValueError(f"{name} must be finite, not negative and not all zero")
+    return weights
+
+
+def as_covariance(cov: Any, names: list[str], own: Floats) -> Floats:
+    """(P, P) covariance of the parameters: the fit's own, or what the user gives in its place.
+
+    Parameters
+    ----------
+    cov : array_like, DataFrame or object with ``cov``, optional
+        Such an object is a bootstrap. A DataFrame is aligned by its labels.
+    """
+    if cov is None:
+        return np.asarray(own)
+    boundary = getattr(cov, "boundary", None)
+    if boundary:
+        raise ValueError(
+            f"cov: {sum(boundary.values())} of the replicates lie on a boundary, where "
+            "coefficients have another scale, so their covariance says nothing about effects; "
+            "take those of the replicates themselves: "
+            "draws.apply(lambda results: results.get_margeff().margeff)"
+        )
+    if not isinstance(cov, pd.DataFrame):  # which has a method of that name
+        cov = getattr(cov, "cov", cov)
+    if isinstance(cov, pd.DataFrame):
+        if set(cov.index) != set(names) or set(cov.columns) != set(names):
+            raise ValueError(f"cov must have the labels {names}, got {list(cov.columns)}")
+        cov = cov.loc[names, names]
+    matrix = np.asarray(cov, dtype=float)
+    if matrix.shape != (len(names), len(names)):
+        raise ValueError(
+            f"cov must be a {len(names)} x {len(names)} covariance of {', '.join(names)}, got "
+            f"shape {matrix.shape}"
+        )
+    return matrix

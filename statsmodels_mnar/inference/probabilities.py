@@ -1,21 +1,26 @@
-"""Probabilities of outcome and selection at given indices, from the row kernels.
+"""Predicted quantities and their derivatives, from the row kernels.
 
 P(y, s) is the likelihood of a labelled row: with selection reversed (b, rho -> -b, -rho) the same
-kernel gives P(y, s = 0), without a difference of nearly equal numbers.
+kernel gives P(y, s = 0), without a difference of nearly equal numbers. A row enters through its two
+indices a and b and the dependence parameters only, so derivatives are taken in these few numbers;
+:class:`Quantity` carries them on to the coefficients.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
+from ..engine.device import block_rows
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
-from ..engine.rows import Block
+from ..engine.rows import Block, pairs
 
 Floats = NDArray[np.float64]
 
@@ -24,8 +29,12 @@ Which = Literal[
     "p11", "p10", "p01", "p00",
 ]  # fmt: skip
 WHICH: tuple[str, ...] = get_args(Which)
+INDICES = frozenset({"linear", "linear-select"})  # the others are probabilities
 NEEDS_OUTCOME = frozenset(WHICH) - {"prob-select", "linear-select"}
 NEEDS_SELECT = frozenset(WHICH) - {"mean", "linear"}
+
+BLOCK = 16_384  # rows whose gradients are held at once
+_CPU = torch.device("cpu")  # where numpy's arrays are
 
 
 def check_which(which: str) -> None:
@@ -33,96 +42,278 @@ def check_which(which: str) -> None:
         raise ValueError(f"which={which!r} is unknown; use one of {list(WHICH)}")
 
 
-def log_joint(form: Form, a: Floats, b: Floats, dependence: Floats, y: int, s: int) -> Floats:
-    """log P(y, s) at outcome index a and selection index b, each (n,)."""
-    side = 1.0 if s else -1.0
-    values = np.array(dependence, dtype=float)
-    values[-1] *= side  # athrho, or the loading, changes sign with the selection error
-    n = len(a)
-    one = torch.ones(n, dtype=torch.float64)
-    empty = one[None, :]
-    block = Block(
-        "hard", empty, empty, 0 * one, 0 * one, one if y else -one, 0 * one, one, one,
-        torch.arange(n), 0,
-    )  # fmt: skip
-    if isinstance(form, FreeForm):
-        form = FreeForm(form.integration if form.simulation is None else Quadrature())
-    device = torch.device("cpu")
-    nodes = form.nodes(values[None], device)
-    terms = form.terms(
-        torch.as_tensor(a)[None],
-        torch.as_tensor(side * b)[None],
-        torch.as_tensor(values)[None],
-        block,
-        nodes,
-        0,
-    )
-    return terms.value[0].numpy()
+@dataclass(frozen=True, slots=True)
+class Jet:
+    """A quantity of n rows with its derivatives in (a, b, dependence parameters).
+
+    Derivatives above the order asked for have d = 0.
+    """
+
+    value: Floats  # (n,)
+    first: Floats  # (d, n)
+    second: Floats  # (d, d, n), symmetric
+
+    @classmethod
+    def constant(cls, value: Floats, d: int, order: int) -> Jet:
+        d1, d2 = (d if order >= k else 0 for k in (1, 2))
+        return cls(value, np.zeros((d1, len(value))), np.zeros((d2, d2, len(value))))
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        return self.value, self.first, self.second
+
+    def __sub__(self, other: Jet) -> Jet:
+        return Jet(*(x - y for x, y in zip(self.arrays, other.arrays, strict=True)))
+
+    def _squares(self, slopes: Floats) -> Floats:
+        """Products of the slopes, where second derivatives are wanted."""
+        slopes = slopes[: len(self.second)]
+        return slopes[:, None] * slopes
+
+    def exp(self) -> Jet:
+        """Of log P, P."""
+        p = np.exp(self.value)
+        return Jet(p, p * self.first, p * (self.second + self._squares(self.first)))
+
+    def log(self) -> Jet:
+        """Of P, log P."""
+        p = self.value
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = self.first / p
+            return Jet(np.log(p), slopes, self.second / p - self._squares(slopes))
 
 
-def population_mean(form: Form, a: Floats, dependence: Floats) -> Floats:
-    """P(y = 1) at outcome index a, whatever the selection."""
-    if isinstance(form, ProbitForm):
-        return ndtr(a)
-    sigma = abs(dependence[0]) if isinstance(form, LoadingForm) else np.exp(dependence[0])
-    nodes = Quadrature(tol=1e-13).nodes([float(sigma)], [0.0], torch.device("cpu"))
-    e, weight = nodes.e[0, :, 0].numpy(), nodes.weight[0, :, 0].numpy()
-    result = np.empty(len(a))
-    for start in range(0, len(a), 4096):  # bounds the (rows, nodes) work array
-        cut = slice(start, start + 4096)
-        result[cut] = expit(a[cut, None] + sigma * e) @ weight
-    return result
+def jet(
+    form: Form,
+    which: str,
+    a: Floats | None,
+    b: Floats | None,
+    dependence: Floats,
+    order: int = 0,
+    *,
+    log: bool = False,
+) -> Jet:
+    """The quantity ``which``, or its log, at the indices it needs; the other may be None.
+
+    Parameters
+    ----------
+    a, b : ndarray
+        (n,) outcome and selection indices. Where one is not finite, the result is NaN.
+    dependence : ndarray
+        All dependence parameters of the form.
+    order : int
+        Of the highest derivative wanted: 0, 1 or 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.engine import LoadingForm
+    >>> at = np.array([0.0])
+    >>> jet(LoadingForm(), "p11", at, at, np.array([0.0]), order=1).first.round(4).tolist()
+    [[0.125], [0.1995], [0.0997]]
+    """
+    check_which(which)
+    d = 2 + len(dependence)
+    inputs = ((a, NEEDS_OUTCOME), (b, NEEDS_SELECT))
+    needed = [v for v, readers in inputs if which in readers and v is not None]
+    known = np.asarray(np.isfinite(needed).all(axis=0))
+    if not known.all():
+        whole = Jet.constant(np.empty(len(known)), d, order)
+        a, b = (None if v is None else v[known] for v in (a, b))
+        inner = jet(form, which, a, b, dependence, order, log=log)
+        for to, given in zip(whole.arrays, inner.arrays, strict=True):
+            to[..., ~known] = np.nan
+            to[..., known] = given
+        return whole
+    a, b = needed[0], needed[-1]  # of a quantity of one index both are that one
+    if which in INDICES:
+        return _index(which, a, d, order)
+    if which == "mean":
+        mean = _population_mean(form, a, dependence, order)
+        return mean.log() if log else mean
+    if which == "prob-select":
+        found = _log_select(b, 1, d, order)
+    elif which.startswith("mean"):
+        s = int(which == "mean-selected")
+        found = _log_joint(form, a, b, dependence, 1, s, order) - _log_select(b, s, d, order)
+    else:
+        found = _log_joint(form, a, b, dependence, int(which[1]), int(which[2]), order)
+    return found if log else found.exp()
 
 
 def probability(
     form: Form, which: str, a: Floats | None, b: Floats | None, dependence: Floats
 ) -> Floats:
     """The quantity ``which`` at the indices it needs; the other index may be None."""
-    check_which(which)
-    known = _known(which, a, b)
-    if known is not None:
-        return known
-    assert a is not None
-    finite = np.isfinite(a) if b is None else np.isfinite(a) & np.isfinite(b)
-    result = np.full(len(a), np.nan)
-    if which == "mean":
-        result[finite] = population_mean(form, a[finite], dependence)
-        return result
-    assert b is not None
-    a, b = a[finite], b[finite]
-    if which == "mean-selected":
-        result[finite] = np.exp(log_joint(form, a, b, dependence, 1, 1) - log_ndtr(b))
-    elif which == "mean-unselected":
-        result[finite] = np.exp(log_joint(form, a, b, dependence, 1, 0) - log_ndtr(-b))
-    else:
-        result[finite] = np.exp(log_joint(form, a, b, dependence, int(which[1]), int(which[2])))
-    return result
+    return jet(form, which, a, b, dependence).value
 
 
-def _known(which: str, a: Floats | None, b: Floats | None) -> Floats | None:
-    """Quantities of one index alone."""
-    if which == "linear":
-        return a
-    if which == "linear-select":
-        return b
-    if which == "prob-select":
-        assert b is not None
-        return ndtr(b)
-    return None
+def _index(which: str, value: Floats, d: int, order: int) -> Jet:
+    found = Jet.constant(value, d, order)
+    if order >= 1:
+        found.first[0 if which == "linear" else 1] = 1.0
+    return found
 
 
-def linear_index(
-    exog: Any, own: Any, coef: Floats, offset: Any, own_offset: Any, name: str
-) -> Floats:
-    """x'beta + offset, NaN where a covariate is missing."""
-    if exog is None:
-        if own is None:
-            raise ValueError(f"{name} is needed: the data have been removed from this model")
-        exog, offset = own, own_offset if offset is None else offset
-    matrix = np.asarray(exog, dtype=float)
-    if matrix.ndim == 1:
-        matrix = matrix[None] if matrix.size == coef.size else matrix[:, None]
-    if matrix.ndim != 2 or matrix.shape[1] != coef.size:
-        raise ValueError(f"{name} must have {coef.size} columns, got shape {matrix.shape}")
-    index = matrix @ coef
-    return index if offset is None else index + np.asarray(offset, dtype=float)
+def _log_select(b: Floats, s: int, d: int, order: int) -> Jet:
+    """log P(s)."""
+    side = 1.0 if s else -1.0
+    z = side * b
+    found = Jet.constant(log_ndtr(z), d, order)
+    mills = np.exp(-0.5 * z * z - found.value) / np.sqrt(2.0 * np.pi)
+    if order >= 1:
+        found.first[1] = side * mills
+    if order >= 2:
+        found.second[1, 1] = -mills * (z + mills)
+    return found
+
+
+def _log_joint(
+    form: Form, a: Floats, b: Floats, dependence: Floats, y: int, s: int, order: int
+) -> Jet:
+    """log P(y, s)."""
+    flip = np.ones(2 + len(dependence))
+    if not s:
+        flip[[1, -1]] = -1.0  # b, and athrho or the loading, change sign with the selection error
+    if isinstance(form, FreeForm):
+        form = FreeForm(form.integration if form.simulation is None else Quadrature())
+    values = (flip[2:] * dependence)[None]
+    nodes = form.nodes(values, _CPU)
+    found = Jet.constant(np.empty(len(a)), len(flip), order)
+    for rows in blocks(len(a), _rows_at_once(nodes.count)):
+        terms = form.terms(
+            torch.as_tensor(a[rows])[None],
+            torch.as_tensor(flip[1] * b[rows])[None],
+            torch.as_tensor(values),
+            _labelled(len(a[rows]), y),
+            nodes,
+            order,
+        )
+        found.value[rows] = terms.value[0].numpy()
+        if terms.first is not None:
+            found.first[:, rows] = flip[:, None] * terms.first[:, 0].numpy()
+        if terms.second is not None:
+            for (i, j), second in zip(pairs(len(flip)), terms.second[:, 0].numpy(), strict=True):
+                found.second[i, j, rows] = found.second[j, i, rows] = flip[i] * flip[j] * second
+    return found
+
+
+def _labelled(n: int, y: int) -> Block:
+    """n rows with this label; their indices are given to the kernel directly."""
+    one = torch.ones(n, dtype=torch.float64)
+    return Block(
+        "hard", one[None], one[None], 0 * one, 0 * one, one if y else -one, 0 * one, one, one,
+        torch.arange(n), 0,
+    )  # fmt: skip
+
+
+def _population_mean(form: Form, a: Floats, dependence: Floats, order: int) -> Jet:
+    """P(y = 1), whatever the selection: the mean of L(a + scale * e)."""
+    found = Jet.constant(np.empty(len(a)), 2 + len(dependence), order)
+    if isinstance(form, ProbitForm):
+        density = np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi)
+        found.value[:] = ndtr(a)
+        if order >= 1:
+            found.first[0] = density
+        if order >= 2:
+            found.second[0, 0] = -a * density
+        return found
+    loading = isinstance(form, LoadingForm)  # its sign does not matter here
+    scale = float(dependence[0] if loading else np.exp(dependence[0]))
+    nodes = Quadrature(tol=1e-13).nodes([abs(scale)], [0.0], _CPU)
+    e, weight = nodes.e[0, :, 0].numpy(), nodes.weight[0, :, 0].numpy()
+    by_scale = e if loading else scale * e  # of a + scale * e, in the dependence parameter
+    for rows in blocks(len(a), _rows_at_once(nodes.count)):
+        L = expit(a[rows, None] + scale * e)  # (n, K)
+        found.value[rows] = L @ weight
+        if order >= 1:
+            D = L * (1.0 - L)
+            found.first[0, rows] = D @ weight
+            found.first[2, rows] = D @ (weight * by_scale)
+        if order >= 2:
+            C = D * (1.0 - 2.0 * L)
+            found.second[0, 0, rows] = C @ weight
+            found.second[0, 2, rows] = found.second[2, 0, rows] = C @ (weight * by_scale)
+            curved = 0.0 if loading else found.first[2, rows]
+            found.second[2, 2, rows] = C @ (weight * by_scale**2) + curved
+    return found
+
+
+# -- quantities of designs and parameters ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Designs:
+    """Rows at which a quantity is predicted; a design it does not read is None."""
+
+    X: Floats | None  # (n, p) outcome design
+    W: Floats | None  # (n, k) selection design
+    offset: Floats | None = None  # (n,)
+    offset_select: Floats | None = None  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.X if self.X is not None else self.W)  # type: ignore[arg-type]
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Designs:
+        parts = (self.X, self.W, self.offset, self.offset_select)
+        return Designs(*(None if part is None else part[rows] for part in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A predicted quantity at given parameters, as a function of the designs."""
+
+    form: Form
+    which: str
+    beta: Floats  # (p,)
+    gamma: Floats  # (k,)
+    dependence: Floats  # (d,) all of the form's
+    free: NDArray[np.bool_]  # (d,) those that are parameters of the model
+
+    @property
+    def n_params(self) -> int:
+        return len(self.beta) + len(self.gamma) + int(self.free.sum())
+
+    def coefficients(self, outcome: int | None, select: int | None) -> tuple[float, float]:
+        """Of a variable in these columns of the designs; 0 where it is absent."""
+        return (
+            0.0 if outcome is None else self.beta[outcome],
+            0.0 if select is None else self.gamma[select],
+        )
+
+    def jet(self, at: Designs, order: int = 0, *, log: bool = False) -> Jet:
+        """In (a, b, dependence parameters)."""
+        a, b = _linear(at.X, self.beta, at.offset), _linear(at.W, self.gamma, at.offset_select)
+        return jet(self.form, self.which, a, b, self.dependence, order, log=log)
+
+    def value(self, at: Designs) -> Floats:
+        """(n,)."""
+        return np.concatenate([self.jet(at[rows]).value for rows in blocks(len(at))])
+
+    def gradient(self, at: Designs, slopes: Floats) -> Floats:
+        """(n, P) derivatives in the model's parameters, from (d, n) ones in the indices."""
+        a, b = slopes[0, :, None], slopes[1, :, None]
+        by_beta = a * (np.zeros((1, len(self.beta))) if at.X is None else at.X)
+        by_gamma = b * (np.zeros((1, len(self.gamma))) if at.W is None else at.W)
+        return np.hstack([by_beta, by_gamma, slopes[2:][self.free].T])
+
+    def summed_gradient(self, at: Designs, slopes: Floats) -> Floats:
+        """(P,) the gradient's sum over the rows."""
+        by_beta = np.zeros(len(self.beta)) if at.X is None else slopes[0] @ at.X
+        by_gamma = np.zeros(len(self.gamma)) if at.W is None else slopes[1] @ at.W
+        return np.concatenate([by_beta, by_gamma, slopes[2:][self.free].sum(1)])
+
+
+def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
+    """Consecutive rows, a block at a time; an empty one where there are none."""
+    return (slice(start, min(start + size, n)) for start in range(0, max(n, 1), size))
+
+
+def _rows_at_once(n_nodes: int) -> int:
+    return block_rows(n_nodes, _CPU, memory_budget=2**28)
+
+
+def _linear(design: Floats | None, coef: Floats, offset: Floats | None) -> Floats | None:
+    if design is None:
+        return None
+    return design @ coef if offset is None else design @ coef + offset

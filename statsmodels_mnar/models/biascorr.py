@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
+import torch
+from numpy.typing import NDArray
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..design import Design, check_outcome_varies, check_selection_varies
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
-from ..engine.optimize import Method
-from ..engine.solution import Status
-from ..errors import DesignError
+from ..engine.optimize import Method, maximize_many
+from ..engine.partitioned import PartitionedRows
+from ..engine.solution import Solution, Status
+from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
 from .first_stage import (
     Classifier,
     Descent,
     FirstStage,
+    Softening,
+    can_train_many,
     check_classifier,
     mean_soft_selection,
+    soft_range,
+    soft_sums,
     soften,
+    soften_many,
+    soften_rows,
     train,
+    train_many,
+    train_partitioned,
 )
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
-from .target import augment
+from .stacked_parts import stacked_covariance
+from .target import FromTarget
 
+Floats = NDArray[np.float64]
 SoftSelection = float | str | None
 
+_SEPARATED = "a first stage has no maximum (separation)"
+_HIGH_SOFT_SELECTION = "s-bar is 1/2 or more, so the objective has no maximum"
 
-class BiasCorrLogit(GreeneSelectionLogit):
+
+class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
     """BiasCorr (Algorithm 1): Greene's objective on pseudolabelled rows with soft selection.
 
     A classifier g_s of selection and a classifier g_y of the outcome give each unlabelled row the
@@ -77,7 +94,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
     >>> data = simulate_greene(2_000).data
     >>> results = BiasCorrLogit.from_formula("y ~ x1 + x2", "s ~ x1 + x2 + z", data).fit()
     >>> round(results.soft_selection, 2)
-    0.42
+    0.4
     """
 
     _results_class: ClassVar[type[SelectionResults]] = BiasCorrResults
@@ -131,123 +148,13 @@ class BiasCorrLogit(GreeneSelectionLogit):
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self._stage: FirstStage | None = None
         self._known_soft: float | None = None  # s-bar, once the data are gone
+        self._training_rows: PartitionedRows | None = None  # of data in partitions
 
-    def _set_up(self, design: Design, **options: Any) -> None:
+    def _set_up(self, design: Any, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
         if own or not hasattr(self, "_stage"):
             self._take(**own)
         super()._set_up(design, **options)
-
-    @classmethod
-    def from_target(
-        cls,
-        formula: str,
-        select_formula: str,
-        labeled: pd.DataFrame,
-        target: pd.DataFrame,
-        n: int | None = None,
-        match_on: Any = None,
-        rng: int | np.random.Generator | None = None,
-        *,
-        env: int = 0,
-        **keywords: Any,
-    ) -> Self:
-        """BiasCorr* (Algorithm 2): unlabelled rows come from a sample of the target population.
-
-        Parameters
-        ----------
-        formula, select_formula : str
-            As in ``from_formula``; the selection formula has no left side, because "selected" means
-            "comes from ``labeled``".
-        labeled : DataFrame
-            D_s, biased rows with labels.
-        target : DataFrame
-            D_N, unbiased rows without.
-        n : int, optional
-            Rows of the augmented set; by default as many as ``target`` has.
-        match_on : list of str or dict, optional
-            Columns that define "the same sample", by default all columns that both frames share
-            except the outcome; a dict maps continuous columns to cut points.
-        rng : int or Generator, optional
-            Of the draws from ``target``.
-        **keywords
-            Of ``from_formula``.
-        """
-        if "~" not in select_formula or select_formula.split("~", 1)[0].strip():
-            raise DesignError(
-                f"select_formula={select_formula!r} must have no left side, as in '~ x + z': rows "
-                "of labeled are selected, rows of target are not"
-            )
-        if match_on is None:
-            left = formula.split("~", 1)[0]
-            outcome = {*re.findall(r"\w+", left), *re.findall(r"[\"'](.+?)[\"']", left)}
-            match_on = [c for c in labeled.columns if c in target.columns and c not in outcome]
-        if not len(match_on):
-            raise ValueError("match_on is empty: labeled and target share no covariates")
-        added = target.iloc[augment(labeled, target, match_on, n, rng)]
-        data = pd.concat([labeled, added], ignore_index=True)
-        selected = np.r_[np.ones(len(labeled)), np.zeros(len(added))]
-        data["_from_labeled"] = selected
-        # Rows of target may carry labels; they are not read where _from_labeled is 0.
-        return cls.from_formula(
-            formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
-        )
-
-    @classmethod
-    def from_target_arrays(
-        cls,
-        endog: Any,
-        exog: Any,
-        exog_target: Any,
-        exog_select: Any = None,
-        exog_select_target: Any = None,
-        n: int | None = None,
-        match_on: Any = None,
-        rng: int | np.random.Generator | None = None,
-        **keywords: Any,
-    ) -> Self:
-        """BiasCorr* from arrays.
-
-        Parameters
-        ----------
-        endog, exog, exog_select : array_like
-            (m,), (m, p) and (m, k): D_s, all of it labelled; ``exog_select`` is by default
-            ``exog``.
-        exog_target, exog_select_target : array_like
-            (N, p) and (N, k): the same columns of D_N.
-        n, rng
-            As in :meth:`from_target`.
-        match_on : list of int or dict, optional
-            Positions of columns of ``exog_select``, all of them by default, or a dict from them to
-            cut points.
-        **keywords
-            Of the class.
-        """
-        exog_select = exog if exog_select is None else exog_select
-        if exog_select_target is None:
-            exog_select_target = exog_target
-        X, X_target, W, W_target = (
-            pd.DataFrame(np.asarray(v, dtype=float))
-            for v in (exog, exog_target, exog_select, exog_select_target)
-        )
-        if X.shape[1] != X_target.shape[1] or W.shape[1] != W_target.shape[1]:
-            raise ValueError(
-                f"exog_target and exog_select_target must have {X.shape[1]} and {W.shape[1]} "
-                f"columns, as exog and exog_select do; got {X_target.shape[1]} and "
-                f"{W_target.shape[1]}"
-            )
-        if len(X_target) != len(W_target):
-            raise ValueError("exog_target and exog_select_target must have the same rows")
-        chosen = augment(W, W_target, range(W.shape[1]) if match_on is None else match_on, n, rng)
-        selected = np.r_[np.ones(len(X)), np.zeros(len(chosen))]
-        labels = np.r_[np.asarray(endog, dtype=float), np.full(len(chosen), np.nan)]
-        return cls(
-            labels,
-            np.vstack([X, X_target.iloc[chosen]]),
-            selected,
-            np.vstack([W, W_target.iloc[chosen]]),
-            **keywords,
-        )
 
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if normalization == "probit":
@@ -265,8 +172,34 @@ class BiasCorrLogit(GreeneSelectionLogit):
     def first_stage(self) -> FirstStage:
         """g_s and g_y, trained to their maxima where nothing else was asked for."""
         if self._stage is None:
-            self._stage = train(self.design, self.selection_model, self.pseudolabel_model)
+            self._stage = self._train()
         return self._stage
+
+    def _train(
+        self, descent: tuple[Descent, Descent] | None = None, penalty: float = 0.0
+    ) -> FirstStage:
+        models = self.selection_model, self.pseudolabel_model
+        if self._in_partitions:
+            self._check_data_at_hand()
+            return train_partitioned(self._plain_rows(), *models, penalty)
+        return train(self.design, *models, descent, penalty=penalty)
+
+    def _softening(self) -> Softening:
+        """How the unlabelled rows of a partition get their s' and y'."""
+        rowwise = self.soft_selection == "rowwise"
+        soft = "rowwise" if rowwise else self._soft()
+        return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
+
+    @property
+    def rows(self) -> Any:
+        """D'_tr on the device."""
+        if not self._in_partitions:
+            return super().rows
+        if self._training_rows is None:
+            self._check_data_at_hand()
+            how = self._softening()
+            self._training_rows = self._plain_rows().softened(how.kind, soften_rows, how)
+        return self._training_rows
 
     @property
     def training_design(self) -> Design:
@@ -280,6 +213,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
         """Drop the rows and what the first stages said of them; s-bar stays."""
         self._known_soft = self._soft()
         stage = self.first_stage
+        self._training_rows = None
         nothing = np.empty(0)
         self._stage = FirstStage(
             *(replace(v, probability=nothing, index=nothing) for v in (stage.select, stage.outcome))
@@ -290,14 +224,70 @@ class BiasCorrLogit(GreeneSelectionLogit):
         """s-bar, or the value in its place (the mean of row-wise ones)."""
         if self._known_soft is not None:
             return self._known_soft
-        if self.soft_selection is None or self.soft_selection == "rowwise":
+        if self.soft_selection is not None and self.soft_selection != "rowwise":
+            return float(self.soft_selection)
+        if not self._in_partitions:
             return mean_soft_selection(self.design, self.first_stage)
-        return float(self.soft_selection)
+        how = Softening.of(self.first_stage, 0.0, soft_pseudolabels=False)
+        total, weight = self._plain_rows().sum(soft_sums, how)
+        self._known_soft = float(total / weight)
+        return self._known_soft
+
+    def _partitioned_stacked(self, params: Floats, hessian: Floats, how: Stages) -> Floats:
+        """The stacked covariance by sums over partitions."""
+        return stacked_covariance(
+            self._plain_rows(), self._softening(), self._parametrized.form, self._expand(params),
+            self._estimated, hessian, how,
+        )  # fmt: skip
+
+    def _batchable(self) -> bool:
+        return can_train_many(self.selection_model, self.pseudolabel_model)
+
+    def refit_weights(
+        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
+
+        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
+        """
+        rows, objective = self.rows, self._objective(penalty)
+        unlabelled = torch.as_tensor(~self.design.labelled, device=rows.device)[rows.order]
+        start = self._expand(start_params)[None]
+        size = options.pop("chunk", None) or objective.members_at_once(start[0])
+        for first in range(0, len(weights), size):
+            own = torch.as_tensor(weights[first : first + size], device=rows.device)
+            stages = train_many(
+                self.design, self.selection_model, self.pseudolabel_model, own, penalty
+            )
+            s, y = soften_many(
+                self.design, stages, own, self.soft_selection,
+                soft_pseudolabels=self.soft_pseudolabels,
+            )  # fmt: skip
+            bounded = (s[:, ~self.design.labelled] < 0.5).any(1) | (penalty > 0)
+            reasons = [
+                None if good and finite else _SEPARATED if not good else _HIGH_SOFT_SELECTION
+                for good, finite in zip(stages.converged.tolist(), bounded.tolist(), strict=True)
+            ]
+            labelled = rows.relabelled(unlabelled, s[:, rows.order], y[:, rows.order])
+            members = objective.with_rows(labelled.resampled(own[:, rows.order]))
+            fits = maximize_many(members, start, free=self._estimated, **options)
+            for reason, solution in zip(reasons, chain.from_iterable(fits), strict=True):
+                yield reason or solution
 
     def _sibling(self, normalization: Normalization) -> Self:
         other = super()._sibling(normalization)
-        other._stage = self._stage
+        other._stage, other._training_rows = self._stage, self._training_rows
+        other._known_soft = self._known_soft
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_training_rows": None}
+
+    def _default_cov_type(self) -> str:
+        return "stacked" if self.first_stage.parametric else "HC0"
+
+    def _plain_rows(self) -> Any:
+        return self._rows if self._in_partitions else self._rows_of(self.design)
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """Start values from the labelled rows; the value is the objective's at independence.
@@ -305,7 +295,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
         That takes a fit of its own, which "sgd" and the user's start values can do without: the
         value is then NaN.
         """
-        apart = fit_independent(self._rows_of(self.design), penalty=penalty)
+        apart = fit_independent(self._plain_rows(), penalty=penalty)
         if not apart.converged and penalty == 0.0 and method != "sgd":
             self._check_separation()  # at independence there would be no maximum either
         if method == "sgd" or started:
@@ -324,6 +314,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
         disp: bool = False,
         penalty: float = 0.0,
         callback: Any = None,
+        checkpoint: str | Path | None = None,
         first_stage_tol: tuple[float, float] = (1e-3, 1e-4),
         **options: Any,
     ) -> SelectionResultsWrapper:
@@ -331,7 +322,7 @@ class BiasCorrLogit(GreeneSelectionLogit):
 
         Parameters
         ----------
-        start_params, method, maxiter, cov_kwds, disp, penalty, callback
+        start_params, method, maxiter, cov_kwds, disp, penalty, callback, checkpoint
             As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
             paper's protocol: early-stopped gradient descent, in the first stages too. A penalty
             also applies to the first stages "probit" and "logit".
@@ -349,30 +340,40 @@ class BiasCorrLogit(GreeneSelectionLogit):
         descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
-        if descent is not None or penalty > 0.0:
-            model = self._sibling(self.normalization)
-            model._stage = train(
-                self.design, self.selection_model, self.pseudolabel_model, descent, penalty=penalty
-            )
-            model._rows = None
-        model._check_pseudolabels(method, penalty)
-        if cov_type is None:
-            ready = model.first_stage.parametric and method != "sgd"
-            cov_type = "stacked" if ready else "HC0"
+        self._check_data_at_hand()
+        with self._progress(disp and self._in_partitions, method, maxiter, checkpoint):
+            if descent is not None or penalty > 0.0:
+                model = self._sibling(self.normalization)
+                model._stage = self._train(descent, penalty)
+                model._training_rows = model._known_soft = None
+                if not self._in_partitions:
+                    model._rows = None
+            model._check_pseudolabels(method, penalty)
+            if cov_type is None:
+                cov_type = "HC0" if method == "sgd" else model._default_cov_type()
         fitted = super(BiasCorrLogit, model).fit(
-            start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, **options
-        )
+            start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
+            **options,
+        )  # fmt: skip
         if method == "sgd":
             info = fitted._results.fit_info
             again = info.options | {"first_stage_tol": first_stage_tol}
             fitted._results.fit_info = replace(info, options=again)
         return fitted
 
+    def _pseudolabel_range(self) -> tuple[float, float, float]:
+        """Smallest s', smallest and largest y' of the unlabelled rows."""
+        if self._in_partitions:
+            found = np.array(list(self._plain_rows().parts.map(soft_range, self._softening())))
+            return found[:, 0].min(), found[:, 1].min(), found[:, 2].max()
+        training, missing = self.training_design, ~self.design.labelled
+        labels = training.y[missing]
+        return training.s[missing].min(), labels.min(), labels.max()
+
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
-        training, missing = self.training_design, ~self.design.labelled
-        values = training.s[missing]
-        if values.min() >= 0.5:
+        lowest, *labels = self._pseudolabel_range()
+        if lowest >= 0.5:
             text = (
                 f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
                 "selection index down"
@@ -383,17 +384,17 @@ class BiasCorrLogit(GreeneSelectionLogit):
                     "(penalty=1e-4), a smaller soft_selection, or the paper's early-stopped "
                     "method='sgd'."
                 )
-            warnings.warn(
+            self._warn(
                 f"{text}; the selection coefficients are where "
-                f"{'the descent stopped' if method == 'sgd' else 'the penalty holds them'}.",
-                ModelWarning,
-                stacklevel=3,
+                f"{'the descent stopped' if method == 'sgd' else 'the penalty holds them'}."
             )
-        labels = training.y[missing]
-        if labels.min() == labels.max() and not self.soft_pseudolabels:
-            warnings.warn(
-                f"all {len(labels)} pseudolabels are {labels[0]:.0f}: g_y sees one class among the "
-                "unlabelled rows, and the estimates mostly repeat it.",
-                ModelWarning,
-                stacklevel=3,
+        if labels[0] == labels[1] and not self.soft_pseudolabels:
+            counts = self.design.counts
+            self._warn(
+                f"all {counts.rows - counts.labelled} pseudolabels are {labels[0]:.0f}: g_y sees "
+                "one class among the unlabelled rows, and the estimates mostly repeat it."
             )
+
+    def _warn(self, text: str) -> None:
+        if not self._quiet:
+            warnings.warn(text, ModelWarning, stacklevel=4)

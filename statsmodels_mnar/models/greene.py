@@ -30,7 +30,7 @@ class GreeneSelectionLogit(SelectionModel):
     exog_select : array_like, optional
         (n, k) selection design; by default ``exog``, which leaves no exclusion restriction.
     normalization : str or dict
-        "free": sigma and rho are both estimated. "loading": |rho| = 1, one signed loading; well
+        "free": sigma and rho are both estimated. "loading": ``|rho| = 1``, one signed loading; well
         conditioned. {"sigma": 1.0}, {"rho": 0.5}: fixed. "probit" and "independent" are the faces
         sigma = infinity and sigma = 0.
     integration : str, Quadrature or Simulation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModel
 
 from ..design import Design
+from ..design.partitioned import PartitionedDesign
 from ..engine.objective import Objective
+from ..engine.partitioned import PartitionedObjective, PartitionedRows
 from ..engine.rows import Rows
+from .large import constants
 from .normalization import Parametrized
 
 Floats = NDArray[np.float64]
@@ -20,12 +24,12 @@ Floats = NDArray[np.float64]
 class SelectionLikelihood(GenericLikelihoodModel):
     """Log-likelihood, score and Hessian in the parameters that are estimated."""
 
-    design: Design
+    design: Any  # a Design, or a PartitionedDesign
     k_outcome: int
     k_select: int
     _parametrized: Parametrized
     _device: torch.device
-    _rows: Rows | None
+    _rows: Rows | PartitionedRows | None
 
     @property
     def param_names(self) -> list[str]:
@@ -34,13 +38,11 @@ class SelectionLikelihood(GenericLikelihoodModel):
 
     def _n_weighted(self) -> float:
         """Number of observations that the rows stand for."""
-        weights = self.design.weights
-        counts = weights is not None and self.design.weight_kind == "freq_weights"
-        return float(weights.sum()) if counts and weights is not None else float(self.design.nobs)
+        return self.design.counts.observations
 
     @property
-    def rows(self) -> Rows:
-        """The data on the device."""
+    def rows(self) -> Any:
+        """The data on the device: Rows, or PartitionedRows."""
         if self._rows is None:
             self._rows = self._rows_of(self.training_design)
         return self._rows
@@ -51,18 +53,31 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return self.design
 
     def _check_data_at_hand(self) -> None:
-        if self.design.nobs == 0:
+        if self.design.nobs == 0 or (self._in_partitions and self._rows is None):
             raise ValueError("the data have been removed from this model; build it again")
 
-    def _rows_of(self, d: Design) -> Rows:
+    def _rows_of(self, d: Any) -> Rows:
         self._check_data_at_hand()
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
         )  # fmt: skip
 
-    def _objective(self, penalty: float = 0.0) -> Objective:
-        return Objective(self.rows, self._parametrized.form, penalty=penalty)
+    @property
+    def _in_partitions(self) -> bool:
+        return isinstance(self.design, PartitionedDesign)
+
+    def _objective(self, penalty: float = 0.0) -> Any:
+        """An Objective, or PartitionedObjective, of the rows."""
+        kind = PartitionedObjective if self._in_partitions else Objective
+        return kind(self.rows, self._parametrized.form, penalty=penalty)
+
+    def _constant_rows(self) -> Any:
+        """The rows with constants in place of all columns."""
+        if self._in_partitions:
+            return self.rows.derive(constants)
+        one = np.ones((self.design.nobs, 1))
+        return self._rows_of(replace(self.design, X=one, W=one))
 
     def _expand(self, params: Any) -> Floats:
         """Estimated parameters -> the engine's, fixed ones put in their places."""
@@ -86,18 +101,18 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return float(self._objective().evaluate(self._expand(params), 0).value[0])
 
     def loglikeobs(self, params: Any) -> Floats:
-        """Log-likelihood of every row, times its weight."""
+        """Log-likelihood of every row at ``params``, (n,), times its weight."""
         values = self._objective().row_values(self._expand(params))[0].cpu().numpy()
         return values if self.design.weights is None else values * self.design.weights
 
     def score(self, params: Any) -> Floats:
-        """Gradient of the log-likelihood."""
+        """Gradient of the log-likelihood at ``params``, (P,)."""
         score = self._objective().evaluate(self._expand(params), 1).score
         assert score is not None
         return score[0].cpu().numpy()[self._estimated]
 
     def score_obs(self, params: Any, **kwds: Any) -> Floats:
-        """Score of every row, (n, P), times its weight."""
+        """Score of every row at ``params``, (n, P), times its weight."""
         scores = self._row_scores(params)
         weights = self.design.weights
         return scores if weights is None else weights[:, None] * scores
@@ -107,7 +122,7 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return scores[:, self._estimated]
 
     def hessian(self, params: Any) -> Floats:
-        """Second derivatives of the log-likelihood."""
+        """Second derivatives of the log-likelihood at ``params``, (P, P)."""
         hessian = self._objective().evaluate(self._expand(params), 2).hessian
         assert hessian is not None
         return hessian[0].cpu().numpy()[np.ix_(self._estimated, self._estimated)]

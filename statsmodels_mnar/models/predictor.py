@@ -5,27 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import rebuild
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
+    Designs,
+    Quantity,
     check_which,
-    linear_index,
-    probability,
 )
-from .likelihood import SelectionLikelihood
+from .refits import Refits
 
 Floats = NDArray[np.float64]
 
 
-class SelectionPredictor(SelectionLikelihood):
+class SelectionPredictor(Refits):
     """Probabilities and indices, and the designs of new data that they need."""
 
-    exog_select: Floats | None
-    offset: Floats | None
-    offset_select: Floats | None
+    endog_select: Any  # (n,) or None, as all below
+    exog_select: Any  # (n, k)
+    offset: Any  # (n,)
+    offset_select: Any
     _offset_columns: tuple[str | None, str | None]
 
     def predict(
@@ -54,28 +56,56 @@ class SelectionPredictor(SelectionLikelihood):
             By default the model's own where its own design is used, else zero. Results read new
             data's offsets themselves where the model's were given by column name.
         """
+        quantity = self._quantity(params, which)
+        return quantity.value(self._designs(which, exog, exog_select, offset, offset_select))
+
+    def _quantity(self, params: Any, which: str) -> Quantity:
+        """What is predicted, at these parameters."""
         check_which(which)
-        full = self._expand(params)
+        full, spec = self._expand(params), self._parametrized
         beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
-        a = b = None
+        return Quantity(spec.form, which, beta, gamma, dependence, spec.free)
+
+    def _designs(
+        self,
+        which: str,
+        exog: Any = None,
+        exog_select: Any = None,
+        offset: Any = None,
+        offset_select: Any = None,
+    ) -> Designs:
+        """The rows of :meth:`predict`, checked; only the designs that ``which`` needs."""
+        check_which(which)
         if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
             raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
+        if self._in_partitions and exog is None and exog_select is None:
+            self.design.refuse("a prediction")
+        if exog is None:
+            offset = self.offset if offset is None else offset
+        if exog_select is None:
+            offset_select = self.offset_select if offset_select is None else offset_select
+        X = W = None
         if which in NEEDS_OUTCOME:
-            a = linear_index(exog, self.exog, beta, offset, self.offset, "exog")
+            X = _matrix(self.exog if exog is None else exog, self.k_outcome, "exog")
+            offset = _vector(offset, len(X), "offset")
         if which in NEEDS_SELECT:
-            b = linear_index(
-                exog_select, self.exog_select, gamma, offset_select, self.offset_select,
+            W = _matrix(
+                self.exog_select if exog_select is None else exog_select,
+                self.k_select,
                 "exog_select",
-            )  # fmt: skip
-        if a is not None and b is not None and len(a) != len(b):
+            )
+            offset_select = _vector(offset_select, len(W), "offset_select")
+        if X is not None and W is not None and len(X) != len(W):
             raise ValueError(
-                f"exog has {len(a)} rows and exog_select {len(b)}; which={which!r} needs both for "
+                f"exog has {len(X)} rows and exog_select {len(W)}; which={which!r} needs both for "
                 "the same rows"
             )
-        return probability(self._parametrized.form, which, a, b, dependence)
+        return Designs(
+            X, W, offset if X is not None else None, offset_select if W is not None else None
+        )
 
     def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
-        """Offsets of new data: as given, or their own column where the model's has a name."""
+        """Offsets of new ``data`` that ``which`` needs: as given, or their own named column."""
         found = []
         needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
         for name, read, value in zip(self._offset_columns, needed, given, strict=True):
@@ -87,7 +117,7 @@ class SelectionPredictor(SelectionLikelihood):
         return found[0], found[1]
 
     def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
-        """Designs of new data through the stored formulas: only those that ``which`` needs."""
+        """Designs of new ``data`` through the stored formulas: only those that ``which`` needs."""
         check_which(which)
         outcome, select = self.design.outcome_spec, self.design.select_spec
         if outcome is None or select is None:
@@ -96,3 +126,30 @@ class SelectionPredictor(SelectionLikelihood):
             rebuild(outcome, data) if which in NEEDS_OUTCOME else None,
             rebuild(select, data) if which in NEEDS_SELECT else None,
         )
+
+
+def _matrix(values: Any, n_columns: int, name: str) -> Floats:
+    """(n, n_columns) numbers; one row may come as a vector."""
+    if values is None:
+        raise ValueError(f"{name} is needed: the data have been removed from this model")
+    matrix = _floats(values)
+    if matrix.ndim == 1:
+        matrix = matrix[None] if matrix.size == n_columns else matrix[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != n_columns:
+        raise ValueError(f"{name} must have {n_columns} columns, got shape {matrix.shape}")
+    return matrix
+
+
+def _vector(values: Any, n: int, name: str) -> Floats | None:
+    if values is None:
+        return None
+    vector = _floats(values)
+    if vector.shape not in ((), (n,)):
+        raise ValueError(f"{name} must be one number or {n}, got shape {vector.shape}")
+    return np.broadcast_to(vector, n)
+
+
+def _floats(values: Any) -> Floats:
+    if isinstance(values, pd.DataFrame | pd.Series):
+        return values.to_numpy(dtype=float, na_value=np.nan)  # pd.NA is NaN
+    return np.asarray(values, dtype=float)

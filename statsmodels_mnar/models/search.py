@@ -15,12 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import qmc
 
 from ..engine.binary import Independent
 from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.objective import Objective
-from ..engine.optimize import maximize, maximize_batch
+from ..engine.optimize import maximize, maximize_many
 from ..engine.solution import Solution
+from ..inference.curve import comparable
 from ..results.selection import Fit
 from .normalization import Normalization
 
@@ -43,17 +45,17 @@ def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask)
     candidates = _candidates(objective, start, fixed, free)
     if len(candidates) == 1:
         return candidates[0]
-    values = _sample(objective).evaluate(candidates, 0).value.cpu().numpy()
+    values = objective.sample(_RANKING_ROWS).evaluate(candidates, 0).value.cpu().numpy()
     return candidates[int(np.nanargmax(values))]
 
 
-def _sample(objective: Objective) -> Objective:
-    """The objective on some of the rows, enough to rank start values."""
-    n = objective.rows.n
-    if n <= _RANKING_ROWS:
-        return objective
-    rows = np.random.default_rng(0).choice(n, _RANKING_ROWS, replace=False)
-    return objective.with_rows(objective.rows.take(rows))
+def start_values_many(objective: Objective, starts: Floats, fixed: Floats, free: Mask) -> Floats:
+    """The same for the members of a batch that has rows of its own, (B, P)."""
+    candidates = np.stack([_candidates(objective, start, fixed, free) for start in starts], axis=1)
+    if len(candidates) == 1:
+        return candidates[0]
+    values = np.stack([objective.evaluate(at, 0).value.cpu().numpy() for at in candidates])
+    return candidates[np.nanargmax(values, axis=0), np.arange(len(starts))]
 
 
 def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
@@ -88,6 +90,7 @@ class Found:
     solution: Solution  # the interior's, whose status names the face where there is one
     face: Fit | None  # the fit on that face
     faces: dict[str, float]  # log-likelihoods compared
+    starts: tuple[tuple[Floats, Solution], ...]  # where Newton started, and where that led
 
 
 def search_free(
@@ -95,6 +98,7 @@ def search_free(
     start: Independent,
     fit_face: Callable[[Solution], Fit],
     params: Floats | None = None,
+    n_starts: int = 2,
     **options: Any,
 ) -> Found:
     """Maximise the free model over its interior and its faces.
@@ -105,17 +109,23 @@ def search_free(
         Fits the face at whose bound a search ended.
     params : ndarray, optional
         The user's start values; otherwise Newton starts with each sign of rho.
+    n_starts : int
+        More than two: that many points spread over sigma and rho, as one batch.
     """
     form = objective.form
     assert isinstance(form, FreeForm)
     inner = objective.with_form(_Inner(form.integration))
     if params is not None:
         starts = np.asarray(params, dtype=float)[None]
+    elif n_starts > 2:
+        starts = _spread(start.params, inner.p, n_starts)
     else:
         starts = _candidates(inner, start.params, np.zeros(2), np.ones(2, dtype=bool))
         values = inner.evaluate(starts, 0).value.cpu().numpy()
         starts = np.stack([starts[i + int(np.argmax(values[i : i + 2]))] for i in (0, 2)])
-    best = max(maximize_batch(inner, starts, **options), key=_comparable)
+    found = [solution for part in maximize_many(inner, starts, **options) for solution in part]
+    best = max(found, key=comparable)
+    tried = tuple(zip(starts, found, strict=True))
     faces = {"independent": start.value}
     for last in (False, True):
         if not best.status.boundary:
@@ -123,17 +133,24 @@ def search_free(
         face = fit_face(best)
         faces[_label(face.model.normalization)] = face.solution.value
         if last or face.solution.value >= best.value:
-            return Found(best, face, faces)
+            return Found(best, face, faces, tried)
         best = maximize(objective, best.params, **options)  # closer to the face
     faces["free"] = best.value
-    return Found(best, None, faces)
+    return Found(best, None, faces, tried)
+
+
+def _spread(coef: Floats, p: int, count: int) -> Floats:
+    """Independent coefficients with points spread over sigma (0.2 to 6) and rho (-0.97 to 0.97)."""
+    lower, upper = [math.log(0.2), -2.1], [math.log(6.0), 2.1]
+    power = math.ceil(math.log2(count))
+    points = qmc.Sobol(d=2, rng=np.random.default_rng(0)).random_base2(power)[:count]
+    dependence = qmc.scale(points, lower, upper)
+    rows = np.column_stack([np.tile(coef, (count, 1)), dependence])
+    rows[:, :p] *= np.array([[outcome_scale(math.exp(v))] for v in dependence[:, 0]])
+    return rows
 
 
 def _label(normalization: Normalization) -> str:
     if isinstance(normalization, str):
         return normalization
     return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
-
-
-def _comparable(solution: Solution) -> float:
-    return solution.value if np.isfinite(solution.value) else -np.inf

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from ..errors import DesignError
+from .base import SelectionModel
 
 
 def augment(
@@ -82,3 +86,120 @@ def _tuple_codes(
         # Renumbered after every column, so that the product never overflows.
         codes = pd.factorize(codes * len(uniques) + part)[0]
     return codes
+
+
+class FromTarget(SelectionModel):
+    """Builds a model from biased labelled rows and unbiased unlabelled ones."""
+
+    @classmethod
+    def from_target(
+        cls,
+        formula: str,
+        select_formula: str,
+        labeled: pd.DataFrame,
+        target: pd.DataFrame,
+        n: int | None = None,
+        match_on: Any = None,
+        rng: int | np.random.Generator | None = None,
+        *,
+        env: int = 0,
+        **keywords: Any,
+    ) -> Self:
+        """BiasCorr* (Algorithm 2): unlabelled rows come from a sample of the target population.
+
+        Parameters
+        ----------
+        formula, select_formula : str
+            As in ``from_formula``; the selection formula has no left side, because "selected" means
+            "comes from ``labeled``".
+        labeled : DataFrame
+            D_s, biased rows with labels.
+        target : DataFrame
+            D_N, unbiased rows without.
+        n : int, optional
+            Rows of the augmented set; by default as many as ``target`` has.
+        match_on : list of str or dict, optional
+            Columns that define "the same sample", by default all columns that both frames share
+            except the outcome; a dict maps continuous columns to cut points.
+        rng : int or Generator, optional
+            Of the draws from ``target``.
+        env : int
+            How many frames up the formulas' functions are looked for.
+        **keywords
+            Of ``from_formula``.
+        """
+        if "~" not in select_formula or select_formula.split("~", 1)[0].strip():
+            raise DesignError(
+                f"select_formula={select_formula!r} must have no left side, as in '~ x + z': rows "
+                "of labeled are selected, rows of target are not"
+            )
+        if match_on is None:
+            left = formula.split("~", 1)[0]
+            outcome = {*re.findall(r"\w+", left), *re.findall(r"[\"'](.+?)[\"']", left)}
+            match_on = [c for c in labeled.columns if c in target.columns and c not in outcome]
+        if not len(match_on):
+            raise ValueError("match_on is empty: labeled and target share no covariates")
+        added = target.iloc[augment(labeled, target, match_on, n, rng)]
+        data = pd.concat([labeled, added], ignore_index=True)
+        selected = np.r_[np.ones(len(labeled)), np.zeros(len(added))]
+        data["_from_labeled"] = selected
+        # Rows of target may carry labels; they are not read where _from_labeled is 0.
+        return cls.from_formula(
+            formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
+        )
+
+    @classmethod
+    def from_target_arrays(
+        cls,
+        endog: Any,
+        exog: Any,
+        exog_target: Any,
+        exog_select: Any = None,
+        exog_select_target: Any = None,
+        n: int | None = None,
+        match_on: Any = None,
+        rng: int | np.random.Generator | None = None,
+        **keywords: Any,
+    ) -> Self:
+        """BiasCorr* from arrays.
+
+        Parameters
+        ----------
+        endog, exog, exog_select : array_like
+            (m,), (m, p) and (m, k): D_s, all of it labelled; ``exog_select`` is by default
+            ``exog``.
+        exog_target, exog_select_target : array_like
+            (N, p) and (N, k): the same columns of D_N.
+        n, rng
+            As in :meth:`from_target`.
+        match_on : list of int or dict, optional
+            Positions of columns of ``exog_select``, all of them by default, or a dict from them to
+            cut points.
+        **keywords
+            Of the class.
+        """
+        exog_select = exog if exog_select is None else exog_select
+        if exog_select_target is None:
+            exog_select_target = exog_target
+        X, X_target, W, W_target = (
+            pd.DataFrame(np.asarray(v, dtype=float))
+            for v in (exog, exog_target, exog_select, exog_select_target)
+        )
+        if X.shape[1] != X_target.shape[1] or W.shape[1] != W_target.shape[1]:
+            raise ValueError(
+                f"exog_target and exog_select_target must have {X.shape[1]} and {W.shape[1]} "
+                f"columns, as exog and exog_select do; got {X_target.shape[1]} and "
+                f"{W_target.shape[1]}"
+            )
+        if len(X_target) != len(W_target):
+            raise ValueError("exog_target and exog_select_target must have the same rows")
+        chosen = augment(W, W_target, range(W.shape[1]) if match_on is None else match_on, n, rng)
+        selected = np.r_[np.ones(len(X)), np.zeros(len(chosen))]
+        labels = np.r_[np.asarray(endog, dtype=float), np.full(len(chosen), np.nan)]
+        return cls(
+            labels,
+            np.vstack([X, X_target.iloc[chosen]]),
+            selected,
+            np.vstack([W, W_target.iloc[chosen]]),
+            **keywords,
+        )

@@ -7,15 +7,21 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
 
 from ..design import Design
-from ..engine.halfline import LOGIT, PROBIT
 from ..inference.bias_theory import BiasCondition
 from ..inference.covariance import Covariance
-from ..inference.stacked import Stage, kernel_weights, stacked_covariance
+from ..inference.metrics import auc
+from ..inference.stacked import (
+    StackedRows,
+    Stages,
+    by_outcome,
+    derivatives,
+    first_sums,
+    influence,
+    outer_products,
+)
 from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
@@ -41,20 +47,24 @@ class BiasCorrResults(SelectionResults):
 
     @property
     def first_stage(self) -> Any:
+        """The classifiers of selection and of the outcome as trained."""
         return self.model.first_stage
 
     @property
     def soft_selection(self) -> float:
+        """s-bar, or the value given in its place."""
         return self.model._soft()
 
     @property
     def pseudolabels(self) -> pd.Series:
+        """Of the unlabelled rows, on their index."""
         missing = ~self.model.design.labelled
         labels = self.model.training_design.y[missing]
         return pd.Series(labels, index=self.model.design.index[missing], name="pseudolabel")
 
     @property
     def bias_condition(self) -> BiasCondition:
+        """Whether the condition of the paper's theorem holds; print it."""
         return BiasCondition(self.eta, self.soft_selection)
 
     # -- covariance --------------------------------------------------------------------------------
@@ -69,10 +79,68 @@ class BiasCorrResults(SelectionResults):
                 "cov_type='stacked' needs first stages 'probit' or 'logit' at their maxima "
                 f"(here {stage.select.name} and {stage.outcome.name}); use 'HC0', or the bootstrap"
             )
+        if self.model._in_partitions:
+            matrix = self.model._partitioned_stacked(self.params, self._hessian(), self._stages())
+        else:
+            matrix = outer_products(
+                self._stacked(), self.model.design.row_weights, sampling=self._sampling
+            )
         return Covariance(
-            self._stacked(),
-            "stacked",
-            "stacked equations, carrying the error of g_s, g_y and s-bar",
+            matrix, "stacked", "stacked equations, carrying the error of g_s, g_y and s-bar"
+        )
+
+    def _stages(self) -> Stages:
+        model, stage = self.model, self.first_stage
+        return Stages(
+            select=stage.select.name,
+            outcome=stage.outcome.name,
+            rowwise=model.soft_selection == "rowwise",
+            mean=self.soft_selection if model.soft_selection is None else None,
+            soft_pseudolabels=model.soft_pseudolabels,
+            sampling=self._sampling,
+            penalty=self.fit_info.penalty,
+        )
+
+    def _param_influence(self) -> Floats:
+        return self._stacked() if self.cov_type == "stacked" else super()._param_influence()
+
+    def _refit_influence(self) -> Floats | None:
+        return self._stacked() if self.first_stage.parametric else None
+
+    def _stacked(self) -> Floats:
+        """Influence of every row on the estimates, through the first stages too, (n, P)."""
+        how, rows = self._stages(), self._stacked_rows()
+        found = derivatives(first_sums(rows, how), how)
+        return influence(rows, how, found, by_outcome(rows, how, found), self._hessian())
+
+    def _stacked_rows(self) -> StackedRows:
+        model = self.model
+        design, training, stage = model.design, model.training_design, self.first_stage
+        missing = ~design.labelled
+        s, y = training.s, training.y
+        step, jump = 1e-5, 1e-5 if model.soft_pseudolabels else 0.5
+
+        def difference(name: str, ends: list[Floats], width: float) -> Floats:
+            """How the scores move with each unlabelled row's soft selection or label."""
+            high, low = (self._scores_on(replace(training, **{name: end})) for end in ends)
+            return np.where(missing[:, None], (high - low) / width, 0.0)
+
+        moved = [np.clip(s + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
+        if model.soft_pseudolabels:
+            labels = [np.clip(y + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
+        else:
+            labels = [np.where(missing, label, y) for label in (1.0, 0.0)]
+        return StackedRows(
+            X=design.X,
+            W=design.W,
+            y=design.y,
+            labelled=design.labelled,
+            weights=self.model.design.row_weights,
+            select_index=stage.select.index,
+            outcome_index=stage.outcome.index,
+            scores=model.score_obs(self.params),
+            by_soft=difference("s", moved, 2.0 * step),
+            by_label=difference("y", labels, 2.0 * jump),
         )
 
     def _scores_on(self, design: Design) -> Floats:
@@ -82,64 +150,6 @@ class BiasCorrResults(SelectionResults):
         other = type(objective)(model._rows_of(design), objective.form)
         scores = other.row_scores(model._expand(self.params)).cpu().numpy()[:, model._estimated]
         return scores if design.weights is None else design.weights[:, None] * scores
-
-    def _stacked(self) -> Floats:
-        model = self.model
-        design, training, stage = model.design, model.training_design, self.first_stage
-        missing = ~design.labelled
-        weights = np.ones(design.nobs) if design.weights is None else design.weights
-        penalty = self.fit_info.penalty
-        select = _stage(stage.select, design.W, design.s, weights, penalty)
-        outcome = _stage(stage.outcome, design.X, design.y, weights * design.labelled, penalty)
-
-        # How the scores move with each unlabelled row's soft selection and label.
-        step = 1e-5
-        moved = [
-            self._scores_on(replace(training, s=np.clip(training.s + sign * step * missing, 0, 1)))
-            for sign in (1.0, -1.0)
-        ]
-        by_soft = (moved[0] - moved[1])[missing] / (2.0 * step)  # (n_u, P)
-        by_select = np.zeros((by_soft.shape[1], design.W.shape[1]))
-        by_mean = None
-        slopes = _density(stage.select)[missing, None] * design.W[missing]  # dp/dzeta
-        if model.soft_selection == "rowwise":
-            by_select = by_soft.T @ slopes
-        elif model.soft_selection is None:
-            total = by_soft.sum(0)
-            share = weights[missing] / weights[missing].sum()
-            by_select = np.outer(total, share @ slopes)
-            deviation = np.zeros(design.nobs)
-            deviation[missing] = share * (stage.select.probability[missing] - self.soft_selection)
-            by_mean = (total, deviation)
-        by_outcome = self._by_outcome(training, missing)
-        scores = model.score_obs(self.params)
-        if not self._sampling:
-            # A row of count w is w observations, each of 1/w of its influence: w (1/w)^2 = 1/w.
-            root = np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
-            scores = scores / root
-            select, outcome = (replace(v, scores=v.scores / root) for v in (select, outcome))
-            by_mean = None if by_mean is None else (by_mean[0], by_mean[1] / root[:, 0])
-        return stacked_covariance(
-            self._hessian(), scores, select, outcome, by_select, by_outcome, by_mean
-        )
-
-    def _by_outcome(self, training: Design, missing: NDArray[np.bool_]) -> Floats:
-        """Derivative of the total score in g_y's coefficients, through the pseudolabels, (P, p)."""
-        X = self.model.design.X[missing]
-        trained = self.first_stage.outcome
-        if self.model.soft_pseudolabels:
-            step = 1e-5
-            ends = [np.clip(training.y + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
-            density = _density(trained)[missing]
-        else:
-            step = 0.5  # the jump of the score between the two labels
-            ends = [np.where(missing, label, training.y) for label in (1.0, 0.0)]
-            design = self.model.design
-            weights = (np.ones(design.nobs) if design.weights is None else design.weights)[missing]
-            count = len(weights) if self._sampling else weights.sum()
-            density = kernel_weights(trained.index[missing], weights, count)
-        jump = np.subtract(*(self._scores_on(replace(training, y=y)) for y in ends))[missing]
-        return (jump / (2.0 * step)).T @ (density[:, None] * X)
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -176,34 +186,40 @@ class BiasCorrResults(SelectionResults):
 
     @property
     def aic(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("aic")
 
     @property
     def bic(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("bic")
 
     @property
     def llnull(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("llnull")
 
     @property
     def llr(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("llr")
 
     @property
     def llr_pvalue(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("llr_pvalue")
 
     @property
     def prsquared(self) -> float:
+        """Not available: the objective is not a likelihood."""
         self._no_likelihood("prsquared")
 
     def compare_lr_test(self, restricted: Any) -> NoReturn:
-        """Not available: the objective is not a likelihood."""
+        """Not available, whatever ``restricted``: the objective is not a likelihood."""
         raise ValueError("BiasCorr has no likelihood ratio test: its objective is not a likelihood")
 
     def test_independence(self, method: str | None = None) -> NoReturn:
-        """Not available: pseudolabels carry no information on the dependence."""
+        """Not available by any ``method``: pseudolabels carry no information on the dependence."""
         raise ValueError(
             "BiasCorr has no test of independence: its objective is not a likelihood, and "
             "pseudolabels say nothing about the dependence; use GreeneSelectionLogit"
@@ -212,7 +228,7 @@ class BiasCorrResults(SelectionResults):
     # -- classification ----------------------------------------------------------------------------
 
     def pred_table(self, threshold: float = 0.5) -> Floats:
-        """Labelled rows: [i, j] counts outcome i predicted as j."""
+        """Labelled rows: [i, j] counts outcome i predicted as j, with P(y = 1) > ``threshold``."""
         design = self.model.design
         seen = design.labelled
         counts = None if design.weights is None or self._sampling else design.weights[seen]
@@ -239,16 +255,14 @@ class BiasCorrResults(SelectionResults):
         if labels.shape != p.shape or not np.isin(labels, (0.0, 1.0)).all():
             raise ValueError(f"y must be {len(p)} labels coded 0 and 1, one for each row of exog")
         table = _confusion(labels, p, threshold)
-        ones, zeros = table[1].sum(), table[0].sum()
-        rank_sum = rankdata(p)[labels == 1].sum()
         with np.errstate(invalid="ignore", divide="ignore"):
-            auc = (rank_sum - ones * (ones + 1) / 2) / (ones * zeros)
+            area = auc(p, labels, np.ones(len(p))).value
             f1 = 2 * table[1, 1] / (2 * table[1, 1] + table[0, 1] + table[1, 0])
         return pd.Series(
             {
                 "accuracy": np.trace(table) / table.sum(),
                 "f1": f1,
-                "auc": auc,
+                "auc": area,
                 "brier": np.mean((p - labels) ** 2),
             }
         )
@@ -287,26 +301,6 @@ class BiasCorrResults(SelectionResults):
                 row |= results.classification(y, exog).to_dict()
             rows[float(value)] = row
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("soft_selection")
-
-
-def _stage(trained: Any, design: Floats, labels: Floats, weights: Floats, penalty: float) -> Stage:
-    """Scores and Hessian of a first-stage regression; rows of weight zero took no part."""
-    used = weights > 0
-    sign = np.where(used, 2.0 * np.nan_to_num(labels) - 1.0, 1.0)
-    link = PROBIT if trained.name == "probit" else LOGIT
-    index = torch.as_tensor(sign * trained.index)
-    r1, r2 = (v.numpy() for v in link.ratios(index))
-    scores = (weights * sign * r1)[:, None] * design
-    hessian = design.T @ ((weights * (r2 - r1 * r1))[:, None] * design)
-    hessian -= penalty * weights.sum() * np.eye(design.shape[1])
-    return Stage(scores, hessian)
-
-
-def _density(trained: Any) -> Floats:
-    """Derivative of the predicted probability in its index, (n,)."""
-    if trained.name == "probit":
-        return norm.pdf(trained.index)
-    return trained.probability * (1.0 - trained.probability)
 
 
 def _confusion(labels: Floats, p: Floats, threshold: float, counts: Floats | None = None) -> Floats:

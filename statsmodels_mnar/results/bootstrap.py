@@ -1,26 +1,34 @@
-"""Pairs bootstrap that repeats every step of a fit."""
+"""Bootstrap that repeats every step of a fit."""
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from statsmodels.tools.sm_exceptions import ModelWarning
+from scipy.stats import norm
+
+from ..engine.solution import Solution, Status
+from ..inference.checks import check_alpha
+from .replicates import Replicates, collect, progress_bar
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
+Kind = Literal["pairs", "cluster", "weighted"]
+
+_DRAWN_AT_ONCE = 64  # sets of row weights held in memory
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapResults:
-    """Estimates of the replicates.
+class BootstrapResults(Replicates):
+    """Estimates of the bootstrap replicates.
 
     Attributes
     ----------
@@ -29,121 +37,302 @@ class BootstrapResults:
     estimate : Series
         The estimates they scatter around.
     failed : Counter
-        Replicates that could not be fitted, by reason.
+        Replicates that could not be fitted, by reason; they are not among ``replicates``.
+    boundary : Counter
+        Replicates whose maximum lies on a boundary; they are, with the parameter at its bound.
     """
 
-    replicates: pd.DataFrame
-    estimate: pd.Series
-    failed: Counter[str]
+    kind: str
+    acceleration: pd.Series | None  # of the BCa intervals
+    source: Any = field(repr=False)  # the results that were resampled; None for derived quantities
 
     @property
     def cov(self) -> pd.DataFrame:
+        """Covariance of the replicates."""
         return self.replicates.cov()
 
     @property
-    def bse(self) -> pd.Series:
-        return self.replicates.std()
-
-    @property
     def bias(self) -> pd.Series:
+        """Mean of the replicates less the estimate."""
         return self.replicates.mean() - self.estimate
 
     def conf_int(
-        self, alpha: float = 0.05, kind: Literal["percentile", "basic"] = "percentile"
+        self,
+        alpha: float = 0.05,
+        kind: Literal["percentile", "basic", "bca", "normal"] = "percentile",
     ) -> pd.DataFrame:
-        """Intervals from the replicates' quantiles."""
+        """Intervals from the replicates.
+
+        Parameters
+        ----------
+        alpha : float
+            One less the level.
+        kind : {"percentile", "basic", "bca", "normal"}
+            Quantiles of the replicates; the same reflected at the estimate; corrected for median
+            bias and for the influence of single rows on the variance (Efron 1987); or the estimate
+            less the bias, plus and minus the standard error.
+        """
+        check_alpha(alpha)
+        if kind == "normal":
+            return self._normal(alpha)
+        if kind == "bca":
+            return self._bca(alpha)
         if kind not in ("percentile", "basic"):
-            raise ValueError(f"kind={kind!r} is unknown; use 'percentile' or 'basic'")
+            raise ValueError(
+                f"kind={kind!r} is unknown; use 'percentile', 'basic', 'bca' or 'normal'"
+            )
         low, high = (self.replicates.quantile(q) for q in (alpha / 2, 1 - alpha / 2))
         if kind == "basic":
-            low, high = 2 * self.estimate - high, 2 * self.estimate - low
+            low, high = 2.0 * self.estimate - high, 2.0 * self.estimate - low
         return pd.DataFrame({0: low, 1: high})
 
-    def summary(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Estimates, bootstrap errors, bias and percentile intervals."""
-        interval = self.conf_int(alpha)
-        return pd.DataFrame(
-            {
-                "estimate": self.estimate,
-                "std err": self.bse,
-                "bias": self.bias,
-                f"[{alpha / 2:.3g}": interval[0],
-                f"{1 - alpha / 2:.4g}]": interval[1],
-            }
+    def _bca(self, alpha: float) -> pd.DataFrame:
+        if self.acceleration is None:
+            raise ValueError(
+                "kind='bca' needs the influence of each row on the estimates, which this fit does "
+                "not have (a first stage that is no regression, or a fit that stopped early); use "
+                "'percentile'"
+            )
+        rows = {}
+        for name, draws in self.replicates.items():
+            levels = bca_levels(
+                draws.to_numpy(), self.estimate[name], self.acceleration[name], alpha
+            )
+            rows[name] = np.quantile(draws, levels)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=[0, 1])
+
+    def apply(self, function: Callable[[Any], Any]) -> BootstrapResults:
+        """The same replicates of another quantity, such as an effect or a prevalence.
+
+        Its standard error and intervals need no delta method, and hold where replicates lie on a
+        boundary, at which coefficients have other scales but effects do not.
+
+        Parameters
+        ----------
+        function : callable
+            Results -> number, array or Series; called with the results at each replicate's
+            parameters.
+
+        Examples
+        --------
+        >>> from statsmodels_mnar import GreeneSelectionLogit
+        >>> from statsmodels_mnar.datasets import simulate_greene
+        >>> model = GreeneSelectionLogit.from_formula(
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data,
+        ...     normalization="loading")
+        >>> draws = model.fit().bootstrap(n_rep=50, rng=0)
+        >>> prevalence = draws.apply(lambda results: results.predict().mean())
+        >>> bool(0.01 < prevalence.bse.iloc[0] < 0.05)
+        True
+        """
+        if self.source is None:
+            raise ValueError("apply needs the replicates of a fit, not those of a quantity")
+
+        def value(params: Floats) -> pd.Series:
+            at = copy.copy(self.source)
+            at.params, at._cache = params, {}
+            found = function(at)
+            return found if isinstance(found, pd.Series) else pd.Series(np.atleast_1d(found))
+
+        frame = pd.DataFrame([value(params) for params in self.replicates.to_numpy()])
+        return replace(
+            self,
+            replicates=frame.set_axis(self.replicates.index),
+            estimate=value(self.estimate.to_numpy()),
+            acceleration=None,
+            source=None,
         )
+
+    def _title(self) -> str:
+        return f"Bootstrap of {self.model}, {self.kind}"
+
+    def plot(self, param: str | None = None, ax: Any = None, alpha: float = 0.05) -> Any:
+        """Histogram of a parameter's replicates with the estimate and the percentile interval.
+
+        Parameters
+        ----------
+        param : str, optional
+            By default the second parameter (the first slope).
+        ax : matplotlib axes, optional
+        alpha : float
+            Of the interval.
+        """
+        from .plotting import axes_of  # matplotlib is optional
+
+        ax = axes_of(ax)
+        name = param or self.replicates.columns[min(1, self.replicates.shape[1] - 1)]
+        if name not in self.replicates:
+            raise ValueError(f"param={name!r} is not one of {list(self.replicates.columns)}")
+        ax.hist(self.replicates[name], bins=30, color="0.8", edgecolor="0.5", linewidth=0.5)
+        ax.axvline(self.estimate[name], color="black", label="estimate")
+        for i, end in enumerate(self.conf_int(alpha).loc[name]):
+            label = f"{100 * (1 - alpha):g}% percentile interval" if i == 0 else None
+            ax.axvline(end, color="black", linestyle="--", label=label)
+        ax.set(xlabel=name, ylabel="replicates")
+        ax.legend(frameon=False)
+        return ax
+
+
+def bca_levels(draws: Floats, estimate: float, acceleration: float, alpha: float) -> Floats:
+    """The quantiles of the replicates that BCa takes in place of alpha/2 and 1 - alpha/2."""
+    below = np.mean(draws < estimate) + 0.5 * np.mean(draws == estimate)
+    below = np.clip(below, 0.5 / len(draws), 1.0 - 0.5 / len(draws))
+    z0 = norm.ppf(below)
+    z = z0 + norm.ppf([alpha / 2, 1.0 - alpha / 2])
+    return norm.cdf(z0 + z / (1.0 - acceleration * z))
 
 
 def bootstrap(
     results: SelectionResults,
     n_rep: int,
+    kind: Kind | None,
     rng: int | np.random.Generator | None,
+    groups: Any,
     *,
-    progress: bool = False,
+    progress: bool,
+    n_jobs: int | None,
     **fit_options: Any,
 ) -> BootstrapResults:
     """Refit the model to ``n_rep`` resamples of its rows, first stages included.
 
-    A resample is a set of row weights, so designs are built once. Rows are drawn with replacement;
-    a row of count w is w observations; after ``cov_type="cluster"`` whole clusters are drawn.
+    A resample is a set of row weights, so designs are built once.
     """
-    if len(results._groups) > 1:
-        raise ValueError("the bootstrap resamples one way of clustering, this fit has two")
-    if n_rep < 2:
-        raise ValueError(f"n_rep={n_rep!r} must be at least 2")
-    model, generator = results.model, np.random.default_rng(rng)
-    design = model.design
-    n = design.nobs
-    own = np.ones(n) if design.weights is None else design.weights
-    options = {"method": results.fit_info.method, "penalty": results.fit_info.penalty}
-    options |= results.fit_info.options
-    options |= {"cov_type": "HC0" if design.weight_kind == "prob_weights" else "nonrobust"}
-    if results.fit_info.method != "sgd":
-        options["start_params"] = np.asarray(results.params)
-    options |= fit_options
-    estimates, failed = [], Counter[str]()
-    for _ in _bar(n_rep, progress):
-        weights = _resampled(own, design.weight_kind, results._groups, generator)
-        kind = design.weight_kind or "freq_weights"
-        part = design_rows(replace(design, weights=weights, weight_kind=kind), weights > 0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)
-            try:
-                fitted = model._rebuilt(part).fit(**options)
-            except ValueError as error:  # separation, one class, a collinear resample
-                failed[type(error).__name__] += 1
-                continue
-        if len(fitted.params) != len(results.params):
-            failed[f"boundary: {fitted.status.name}"] += 1
-        elif not fitted.converged and fitted.status.name != "STOPPED":
-            failed[fitted.status.name] += 1
-        else:
-            estimates.append(np.asarray(fitted.params))
-    names = model.param_names
-    if len(estimates) < 2:
-        raise ValueError(f"{n_rep - len(estimates)} of {n_rep} replicates failed: {dict(failed)}")
+    options = refit_options(results, fit_options)
+    if results.model._in_partitions and (groups is not None or results._group_columns):
+        results.model.design.refuse("the cluster")
+    codes = results._groups if groups is None else results._codes(groups)
+    kind = kind or ("cluster" if codes else "pairs")
+    if kind not in get_args(Kind):
+        raise ValueError(f"kind={kind!r} is unknown; use one of {get_args(Kind)}")
+    if not (isinstance(n_rep, int | np.integer) and n_rep >= 2):
+        raise ValueError(f"n_rep={n_rep!r} must be an integer of at least 2")
+    if kind == "cluster" and len(codes) != 1:
+        raise ValueError(
+            "kind='cluster' resamples one way of clustering: pass groups=, or fit with "
+            f"cov_type='cluster' and one way (here {len(codes)})"
+        )
+    design, generator = results.model.design, np.random.default_rng(rng)
+    if results.model._in_partitions:
+        solutions = _partitioned_refits(results, n_rep, kind, generator, options)
+        bar = progress_bar(solutions, n_rep, "bootstrap", progress)
+        found = collect(results, bar, n_rep)
+        return BootstrapResults(**found, kind=kind, acceleration=None, source=results)
+    own = design.row_weights
+    clusters = codes[0] if codes and kind != "pairs" else None
+    draws = (
+        resampled(own, design.weight_kind, clusters, generator, weighted=kind == "weighted")
+        for _ in range(n_rep)
+    )
+    solutions = refits(results, draws, n_jobs, options)
+    bar = progress_bar(solutions, n_rep, "bootstrap", progress)
     return BootstrapResults(
-        pd.DataFrame(estimates, columns=names),
-        pd.Series(np.asarray(results.params), index=names),
-        failed,
+        **collect(results, bar, n_rep),
+        kind=kind,
+        acceleration=_acceleration(results, clusters),
+        source=results,
     )
 
 
-def _resampled(
-    own: Floats,
-    kind: str | None,
-    groups: tuple[NDArray[np.int64], ...],
+def _partitioned_refits(
+    results: SelectionResults,
+    n_rep: int,
+    kind: str,
     rng: np.random.Generator,
+    options: dict[str, Any],
+) -> Iterator[Solution | str]:
+    """Of rows in partitions, which draw their own weights."""
+    if not results._is_likelihood:
+        results.model.design.refuse("what the first stages of each replicate say")
+    options = dict(options)
+    if options.pop("method") != "newton":
+        raise ValueError("a bootstrap of rows in partitions needs method='newton'")
+    start = np.asarray(options.pop("start_params", results.params), dtype=float)
+    return results.model._refit_resampled(n_rep, rng, start, weighted=kind == "weighted", **options)
+
+
+def resampled(
+    own: Floats,
+    weight_kind: str | None,
+    clusters: NDArray[np.int64] | None,
+    rng: np.random.Generator,
+    *,
+    weighted: bool,
 ) -> Floats:
-    """Row weights of one resample."""
+    """Row weights of one resample, (n,).
+
+    Rows, or clusters of rows, are drawn with replacement; a row of count w is w observations.
+    ``weighted`` gives them standard exponential weights instead (Rubin's Bayesian bootstrap; w
+    observations have a gamma weight), which leaves no row out.
+    """
     n = len(own)
-    if groups:
-        codes = groups[0]
-        n_groups = int(codes.max()) + 1
+    if clusters is not None:
+        n_groups = int(clusters.max()) + 1
+        if weighted:
+            return own * rng.standard_exponential(n_groups)[clusters]
         drawn = np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups)
-        return own * drawn[codes]
-    if kind == "freq_weights":
+        return own * drawn[clusters]
+    counts = weight_kind == "freq_weights"
+    if weighted:
+        return rng.standard_gamma(own) if counts else own * rng.standard_exponential(n)
+    if counts:
         return rng.multinomial(int(own.sum()), own / own.sum()).astype(float)
     return own * np.bincount(rng.integers(n, size=n), minlength=n)
+
+
+def refits(
+    results: SelectionResults,
+    draws: Iterator[Floats],
+    n_jobs: int | None,
+    options: dict[str, Any],
+) -> Iterator[Solution | str]:
+    """Solutions of the refits under these row weights, or the reason why there is none."""
+    batch = options["method"] == "newton" and results.model._batchable()
+    if batch:
+        known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
+        start = np.asarray(options.get("start_params", results.params), dtype=float)
+        while drawn := list(islice(draws, _DRAWN_AT_ONCE)):
+            yield from results.model.refit_weights(
+                np.stack(drawn), start, options["penalty"], **known
+            )
+        return
+    sampling = results.model.design.weight_kind == "prob_weights"
+    options = options | {"cov_type": "HC0" if sampling else "nonrobust"}
+    if options["method"] != "sgd":
+        options.setdefault("start_params", np.asarray(results.params))
+    jobs = ((results.model, weights, options) for weights in draws)
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        yield from (_refit_alone(*job) for job in jobs)
+    else:  # n_jobs=None: whatever backend the user's joblib.parallel_config names
+        run = Parallel(n_jobs=n_jobs, return_as="generator")
+        yield from run(delayed(_refit_alone)(*job) for job in jobs)
+
+
+def refit_options(results: SelectionResults, given: dict[str, Any]) -> dict[str, Any]:
+    """Options of ``fit`` for the refits, checked before any of them runs."""
+    results.model._check_data_at_hand()
+    refused = sorted(set(given) & {"cov_type", "cov_kwds", "disp", "callback", "n_starts"})
+    if refused:
+        raise TypeError(f"refits take no {refused}: they are fitted for their estimates alone")
+    options = {"method": results.fit_info.method, "penalty": results.fit_info.penalty}
+    options |= results.fit_info.options | given
+    options.pop("n_starts", None)  # refits start from the estimates
+    results.model._check_refit_options(**options)
+    return options
+
+
+def _refit_alone(model: Any, weights: Floats, options: dict[str, Any]) -> Solution | str:
+    """One refit by the model's own ``fit``, for estimators that have no batch."""
+    kind = model.design.weight_kind or "freq_weights"
+    part = design_rows(replace(model.design, weights=weights, weight_kind=kind), weights > 0)
+    try:
+        fitted = model._rebuilt(part)._quietly().fit(**options)
+    except ValueError as error:  # separation, one class, a collinear resample
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    if len(fitted.params) != model.nparams:  # it went on on a face, which has other parameters
+        return f"on another face: {fitted.status.value}"
+    return fitted.solution
 
 
 def design_rows(design: Any, keep: NDArray[np.bool_]) -> Any:
@@ -155,9 +344,23 @@ def design_rows(design: Any, keep: NDArray[np.bool_]) -> Any:
     return replace(design, **arrays)
 
 
-def _bar(n_rep: int, progress: bool) -> Any:
-    if not progress:
-        return range(n_rep)
-    from tqdm.auto import trange
-
-    return trange(n_rep, desc="bootstrap")
+def _acceleration(
+    results: SelectionResults, clusters: NDArray[np.int64] | None
+) -> pd.Series | None:
+    """Skewness of the rows' (or clusters') influence over six; None where there is no influence."""
+    if results.status is Status.STOPPED:
+        return None
+    influence = results._refit_influence()
+    if influence is None:
+        return None
+    weights = results.model.design.weights
+    if clusters is not None:
+        influence = pd.DataFrame(influence).groupby(clusters).sum().to_numpy()
+        count = np.ones(len(influence))
+    elif weights is None or results._sampling:
+        count = np.ones(len(influence))
+    else:  # a row of count w is w observations
+        used = weights > 0
+        count, influence = weights[used], influence[used] / weights[used, None]
+    spread = count @ influence**2
+    return pd.Series(count @ influence**3 / (6.0 * spread**1.5), index=results.model.param_names)

@@ -32,6 +32,18 @@ def group_codes(groups: Any, design: Design, frame: Any) -> tuple[NDArray[np.int
     return tuple(_codes(way, design, frame) for way in ways)
 
 
+def column_names(groups: Any) -> tuple[str, ...]:
+    """The one or two columns by which rows in partitions are clustered."""
+    names = (groups,) if isinstance(groups, str) else groups
+    ways = tuple(names) if isinstance(names, list | tuple) else ()
+    if not 1 <= len(ways) <= 2 or not all(isinstance(name, str) for name in ways):
+        raise ValueError(
+            f"groups={groups!r}: rows in partitions are clustered by one or two columns of the "
+            "data; give their names"
+        )
+    return ways
+
+
 def _ways(groups: Any) -> list[Any]:
     if isinstance(groups, pd.DataFrame):
         return [groups[name] for name in groups.columns]
@@ -48,14 +60,27 @@ def _ways(groups: Any) -> list[Any]:
 
 
 def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
+    values = over_rows(values, design, frame, "groups")
+    codes = pd.factorize(values)[0]
+    if (codes < 0).any():
+        raise ValueError(f"groups is missing for {(codes < 0).sum()} rows")
+    return codes
+
+
+def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:
+    """One value for each of the model's rows, from a column name, a Series or an array.
+
+    A Series is aligned on the index where it can be, an array has one value for each row of the
+    data or each kept row.
+    """
     if isinstance(values, str):
         if frame is None:
             raise ValueError(
-                f"groups={values!r} names a column, but the model has no data frame at hand (built "
+                f"{name}={values!r} names a column, but the model has no data frame at hand (built "
                 "from arrays, or loaded from a file); pass the values"
             )
         if values not in frame:
-            raise ValueError(f"groups={values!r} is not a column of the data")
+            raise ValueError(f"{name}={values!r} is not a column of the data")
         values = np.asarray(frame[values])
     total = design.nobs + sum(design.dropped)
     if isinstance(values, pd.Series) and _alignable(values, design):
@@ -65,13 +90,10 @@ def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
         values = values[design.kept]
     if len(values) != design.nobs:
         raise ValueError(
-            f"groups has {len(values)} values; give one for each of the {total} rows of the data "
+            f"{name} has {len(values)} values; give one for each of the {total} rows of the data "
             f"or the {design.nobs} rows used"
         )
-    codes = pd.factorize(values)[0]
-    if (codes < 0).any():
-        raise ValueError(f"groups is missing for {(codes < 0).sum()} rows")
-    return codes
+    return values
 
 
 def _alignable(values: pd.Series, design: Design) -> bool:

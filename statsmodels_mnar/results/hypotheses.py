@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.stats.contrast import WaldTestResults
 
-from ..engine.solution import Status
+from ..engine.solution import Solution, Status
 from ..inference import covariance, independence
 from ..inference.independence import IndependenceTest
 
@@ -26,11 +26,11 @@ class HypothesisTests(GenericLikelihoodModelResults):
         Parameters
         ----------
         method : {"lr", "wald", "score"}, optional
-            "lr" compares with the two equations fitted apart, "score" needs only those, "wald" is
-            the estimate of athrho or the loading over its standard error. By default "lr"; with a
-            robust covariance or a penalty "wald"; and "score" where neither rho nor the loading is
-            estimated, where the fit is not at a maximum, and, robust, where sigma and rho are both
-            estimated: athrho alone says nothing there.
+            "lr" compares with the same model at rho = 0, "score" needs only the two equations
+            fitted apart, "wald" is the estimate of athrho or the loading over its standard error.
+            By default "lr"; with a robust covariance or a penalty "wald"; and "score" where neither
+            rho nor the loading is estimated, where the fit is not at a maximum, and, robust, where
+            sigma and rho are both estimated: athrho alone says nothing there.
         """
         robust = self.cov_type in covariance.ROBUST
         names = self.model.param_names
@@ -54,16 +54,45 @@ class HypothesisTests(GenericLikelihoodModelResults):
             )
         if method == "lr":
             self._check_likelihood("method='lr'")
-            return independence.likelihood_ratio(self.llf, self.llindep)
+            return independence.likelihood_ratio(self.llf, self._ll_ignorable())
         if method == "score":
             return independence.score(
                 self.model._objective(),
                 self.fit_info.independent,
                 probit=self.model._probit_outcome,
-                meat=self._meat if robust else None,
+                meat=self._score_meat if robust else None,
             )
         variance = float(np.asarray(self.cov_params_default)[-1, -1])
         return independence.wald(float(np.asarray(self.params)[-1]), variance)
+
+    def _ll_ignorable(self) -> float:
+        """Log-likelihood of the same model with rho = 0.
+
+        Not always :attr:`llindep`: with sigma in the model the outcome's link at rho = 0 may be any
+        from logit to probit, and a better link is no evidence of dependence.
+        """
+        kind, sigma, _ = self._asked()
+        if self.model._probit_outcome or kind == "loading":
+            return self.llindep
+        null: dict[str, float] = {"rho": 0.0}
+        if kind == "probit":
+            null["sigma"] = np.inf
+        elif sigma is not None:
+            null["sigma"] = sigma
+
+        def compute() -> float:
+            return self._maximum(null).value
+
+        return self._summary_cache("ignorable", compute)  # outlives the data
+
+    def _maximum(self, normalization: Any) -> Solution:
+        """Of the same data under another normalization."""
+        independent = self.fit_info.independent
+        other = self.model._sibling(normalization)
+        return other._fit(independent, None, "newton", 0.0, {}).solution
+
+    def _score_meat(self, objective: Any, theta: Any) -> Any:
+        return self._meat(objective, theta, self.cov_type).matrix
 
     def _check_likelihood(self, what: str) -> None:
         """Refuse what needs a maximised likelihood where there is none."""
@@ -75,7 +104,7 @@ class HypothesisTests(GenericLikelihoodModelResults):
             )
 
     def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
-        """Likelihood ratio test against a restricted fit of the same rows.
+        """Likelihood ratio test against ``restricted``, a smaller fit of the same rows.
 
         Returns
         -------
@@ -101,6 +130,17 @@ class HypothesisTests(GenericLikelihoodModelResults):
         """Joint Wald tests of the terms of both equations.
 
         Terms of the selection equation have the prefix ``select_``.
+
+        Parameters
+        ----------
+        skip_single : bool
+            Leave out terms of one column.
+        extra_constraints : list of (str, array), optional
+            More hypotheses, each with its name.
+        combine_terms : list of str, optional
+            Test jointly the terms whose name contains the string.
+        scalar : bool
+            Statistics as numbers, not as arrays.
         """
         identity = np.eye(len(self.params))
         constraints = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,16 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
-from ..inference.prediction import Prediction, predict_with_errors
+from ..design.sources import find_source, is_dask
+from ..engine.execution import DaskPartitions, LocalPartitions, Store
+from ..inference.prediction import (
+    Prediction,
+    as_covariance,
+    average_weights,
+    predict_average,
+    predict_with_errors,
+)
+from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +47,7 @@ class Predictions(GenericLikelihoodModelResults):
         ----------
         exog : DataFrame or array_like, optional
             For a model built from formulas: new data, which need only the columns that ``which``
-            reads. Otherwise the outcome design.
+            reads; for a dask DataFrame the result is a dask Series. Otherwise the outcome design.
         exog_select : array_like, optional
             Selection design, for models built from arrays (or with ``transform=False``).
         transform : bool
@@ -47,11 +58,89 @@ class Predictions(GenericLikelihoodModelResults):
             For new data zero by default, or their own column where the model's offset was given by
             column name.
         """
+        if is_dask(exog):
+            self._check_new(offset, offset_select)
+            return predict_dask(exog, self._predictor((which,)))
         keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
         values = self.model.predict(self.params, **keywords)
         if index is not None and len(index) == len(values):
             return pd.Series(values, index=index)
         return values
+
+    def predict_parquet(
+        self,
+        data: Any,
+        folder: Any,
+        *,
+        which: str | Sequence[str] = "mean",
+        keep: Sequence[str] = (),
+        partition_rows: int = 2**18,
+        client: Any = None,
+        progress: bool = False,
+    ) -> list[str]:
+        """Predict for data that need not fit into memory, and write the predictions to parquet.
+
+        Parameters
+        ----------
+        data : path, pyarrow Dataset, DataFrame or dask DataFrame
+        folder : str or Path
+            An empty or new folder; it gets one file for each partition, in their order.
+        which : str or list of str
+            See the model's ``predict``; each is a column of the files.
+        keep : list of str
+            Columns of the data that are written beside the predictions.
+        partition_rows : int
+            Rows of a partition, about; not for dask DataFrames.
+        client : distributed.Client, optional
+            Workers that read and write.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        list of str
+            The files.
+        """
+        predictor = self._predictor((which,) if isinstance(which, str) else tuple(which))
+        source = find_source(data, partition_rows, split=True)
+        assert source is not None
+        columns = list(dict.fromkeys([*predictor.columns, *keep]))
+        unknown = [name for name in columns if name not in source.columns]
+        if unknown:
+            raise ValueError(f"data lacks the column(s) {', '.join(unknown)}")
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ValueError(f"folder={str(folder)!r} is not empty; its files would be mixed up")
+        parts: Any
+        if client is None:
+            parts = LocalPartitions(source.readers(columns), source.names, Store(0))
+        else:
+            parts = DaskPartitions(client, source.delayed(columns), source.names)
+        written = parts.map(
+            write_predictions, predictor, str(folder.resolve()), tuple(keep),
+            each=range(len(parts)),
+        )  # fmt: skip
+        from tqdm.auto import tqdm
+
+        return list(tqdm(written, total=len(parts), desc="predict", disable=not progress))
+
+    def _predictor(self, which: tuple[str, ...]) -> FramePredictor:
+        design = self.model.design
+        if design.outcome_spec is None or design.select_spec is None:
+            raise ValueError("this needs a model built from formulas")
+        return FramePredictor(
+            tuple(self.model._quantity(self.params, name) for name in which),
+            (design.outcome_spec, design.select_spec),
+            self.model._offset_columns,
+        )
+
+    def _check_new(self, *offsets: Any) -> None:
+        if any(offset is not None for offset in offsets):
+            raise ValueError(
+                "offsets of a dask DataFrame are read from its columns where the model's were "
+                "given by column name; other offsets are not supported there"
+            )
 
     def _inputs(
         self,
@@ -91,6 +180,7 @@ class Predictions(GenericLikelihoodModelResults):
         agg_weights: Any = None,
         offset: Any = None,
         offset_select: Any = None,
+        cov: Any = None,
     ) -> Prediction:
         """Predictions with delta-method standard errors and intervals.
 
@@ -99,38 +189,54 @@ class Predictions(GenericLikelihoodModelResults):
         exog, exog_select, transform, which, offset, offset_select
             As in :meth:`predict`.
         average : bool
-            Predict the mean over the rows, such as the prevalence in the population.
+            Predict the mean over the rows, such as the prevalence in the population. A row whose
+            covariates are missing is an error there, unless its weight is zero.
         agg_weights : array_like, optional
-            Weights of that mean.
+            Weights of that mean. By default the model's weights for its own rows, equal ones for
+            new rows.
+        cov : array_like, DataFrame or BootstrapResults, optional
+            Covariance of the parameters in place of the fit's.
 
         Returns
         -------
         Prediction
             With ``predicted``, ``se``, ``conf_int()`` and ``summary_frame()``; intervals of
             probabilities are made on the log-odds and stay inside (0, 1).
+
+        Examples
+        --------
+        >>> from statsmodels_mnar import GreeneSelectionLogit
+        >>> from statsmodels_mnar.datasets import simulate_greene
+        >>> data = simulate_greene(2_000, rng=0).data
+        >>> model = GreeneSelectionLogit.from_formula(
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        >>> prevalence = model.fit().get_prediction(average=True)
+        >>> prevalence.summary_frame().round(3)
+                 predicted     se  ci_lower  ci_upper
+        average      0.389  0.017     0.356     0.423
         """
+        covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+        if self.model._in_partitions and exog is None:
+            if not average or agg_weights is not None:
+                self.model.design.refuse("a prediction")
+            self.model._check_data_at_hand()
+            quantity = self.model._quantity(self.params, which)
+            return predict_partitions(self.model._plain_rows(), quantity, covariance)
         keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
-        if exog is None and exog_select is None:
-            index = self.model.design.index
-
-        def function(params: Floats) -> Floats:
-            return self.model.predict(params, **keywords)
-
-        params = np.asarray(self.params, dtype=float)
-        weights = None
-        if average or agg_weights is not None:
-            n = len(function(params))
-            weights = np.ones(n) if agg_weights is None else np.asarray(agg_weights, dtype=float)
-            if weights.shape != (n,):
-                raise ValueError(f"agg_weights must be {n} numbers, got shape {weights.shape}")
-        return predict_with_errors(
-            function,
-            params,
-            np.asarray(self.cov_params_default),
-            index=index,
-            probability=which not in ("linear", "linear-select"),
-            average=weights,
+        design = self.model.design
+        own = exog is None and exog_select is None
+        at = self.model._designs(**keywords)
+        if own:
+            index = design.index
+        elif index is not None and len(index) != len(at):  # one row given as a Series
+            index = None
+        quantity = self.model._quantity(self.params, which)
+        if not average and agg_weights is None:
+            return predict_with_errors(quantity, at, covariance, index)
+        weights = average_weights(
+            agg_weights, design.weights if own else None, len(at), "agg_weights"
         )
+        return predict_average(quantity, at, covariance, weights, index)
 
     @cache_readonly
     def fittedvalues(self) -> Floats:

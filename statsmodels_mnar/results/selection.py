@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,14 +20,20 @@ from statsmodels.tools._decorators import cache_readonly
 from ..engine.binary import Independent, fit_independent
 from ..engine.solution import Solution, Status
 from ..inference import covariance
-from ..inference.covariance import Covariance, Ingredients
+from ..inference.checks import check_alpha
+from ..inference.covariance import Covariance, Meat
 from ..inference.dependence import Dependence, dependence, dependence_table
-from ..inference.identification import Identification, identify
-from . import bootstrap, tables
-from .bootstrap import BootstrapResults
-from .groups import group_codes
+from . import tables
+from .diagnostics import Diagnostics
+from .effects import Effects
+from .groups import column_names, group_codes
 from .hypotheses import HypothesisTests
+from .imputation import Imputation
+from .plots import Plots
 from .predictions import Predictions
+from .profiles import Profiles
+from .reporting import Reporting
+from .resampling import Resampling
 
 Floats = NDArray[np.float64]
 
@@ -45,9 +50,21 @@ class Fit:
     penalty: float
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
+    starts: tuple[tuple[Floats, Solution], ...] = ()  # of the free form's search
+    asked: Any = None  # normalization asked for; None: the model's own, not that of a face
 
 
-class SelectionResults(HypothesisTests, Predictions):
+class SelectionResults(
+    HypothesisTests,
+    Predictions,
+    Effects,
+    Profiles,
+    Resampling,
+    Imputation,
+    Diagnostics,
+    Plots,
+    Reporting,
+):
     """Estimates of a selection model.
 
     Attributes
@@ -90,10 +107,7 @@ class SelectionResults(HypothesisTests, Predictions):
             "warnflag": int(not self.converged),
             "score_norm": fit.solution.score_norm,
         }
-        weights = model.design.weights
-        counts = weights is not None and not self._sampling
-        per_row = weights if counts else np.ones(model.design.nobs)
-        self.nobs_selected = float(per_row[model.design.labelled].sum())
+        self.nobs_selected = model.design.counts.selected
         self._set_covariance(cov_type, cov_kwds)
         self.normalized_cov_params = self.cov_params_default
 
@@ -112,22 +126,27 @@ class SelectionResults(HypothesisTests, Predictions):
         if self.fit_info.method == "sgd":
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
-        needs_scores = cov_type != "nonrobust"
-        scores = self.model._row_scores(self.params) if needs_scores else np.empty((0, size))
-        return covariance.estimate(cov_type, self._ingredients(scores))
+        keep = self.model._estimated
+        meat = self._meat(self.model._objective(), self.model._expand(self.params), cov_type)
+        if meat is not None:
+            meat = replace(meat, matrix=meat.matrix[np.ix_(keep, keep)])
+        return covariance.estimate(cov_type, self._hessian(), meat)
 
-    def _meat(self, scores: Floats) -> Floats:
-        return covariance.meat(self.cov_type, self._ingredients(scores))
-
-    def _ingredients(self, scores: Floats) -> Ingredients:
-        return Ingredients(
-            hessian=self._hessian(),
-            scores=scores,
-            weights=self.model.design.weights,
-            sampling=self._sampling,
-            groups=self._groups,
-            use_correction=self._use_correction,
-        )
+    def _meat(self, objective: Any, theta: Floats, cov_type: str) -> Meat | None:
+        """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
+        if cov_type == "nonrobust":
+            return None
+        if self.model._in_partitions:
+            return self.model._partitioned_meat(
+                objective, theta, cov_type, self._group_columns, self._use_correction
+            )
+        scores = objective.row_scores(theta).cpu().numpy()
+        weights = self.model.design.weights
+        if cov_type == "cluster":
+            return covariance.cluster_meat(
+                scores, weights, self._groups, use_correction=self._use_correction
+            )
+        return covariance.row_meat(scores, weights, sampling=self._sampling)
 
     def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         covariance.check_cov_type(cov_type, self._more_cov_types, sampling=self._sampling)
@@ -138,8 +157,13 @@ class SelectionResults(HypothesisTests, Predictions):
                 f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
             )
         self._groups: tuple[NDArray[np.int64], ...] = ()
+        self._group_columns: tuple[str, ...] = ()
         if cluster:
-            self._groups = group_codes(cov_kwds.get("groups"), self.model.design, self.model._frame)
+            groups = cov_kwds.get("groups")
+            if self.model._in_partitions:
+                self._group_columns = column_names(groups)
+            else:
+                self._groups = group_codes(groups, self.model.design, self.model._frame)
         self._use_correction = bool(cov_kwds.get("use_correction", True))
         found = self._covariance(cov_type)
         self.cov_type = found.cov_type
@@ -159,6 +183,7 @@ class SelectionResults(HypothesisTests, Predictions):
         """
         other = copy.copy(self)
         other._cache = {}
+        other._simulation_error = None  # it was beside the other standard errors
         other._set_covariance(cov_type, cov_kwds)
         other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
@@ -167,14 +192,17 @@ class SelectionResults(HypothesisTests, Predictions):
 
     @property
     def solution(self) -> Solution:
+        """What the optimiser returned."""
         return self.fit_info.solution
 
     @property
     def status(self) -> Status:
+        """How the fit ended; ``status.value`` says it in words."""
         return self.solution.status
 
     @property
     def converged(self) -> bool:
+        """At a maximum of the closed model, interior or on a face."""
         return self.status.converged or self.status.boundary
 
     @property
@@ -222,9 +250,7 @@ class SelectionResults(HypothesisTests, Predictions):
         """Log-likelihood of constants (and offsets) alone, equations apart."""
 
         def compute() -> float:
-            design = self.model.design
-            constant = np.ones((design.nobs, 1))
-            rows = self.model._rows_of(replace(design, X=constant, W=constant))
+            rows = self.model._constant_rows()
             return fit_independent(rows, probit=self.model._probit_outcome).value
 
         return self._summary_cache("llnull", compute)  # outlives the data
@@ -236,6 +262,7 @@ class SelectionResults(HypothesisTests, Predictions):
 
     @cache_readonly
     def llr_pvalue(self) -> float:
+        """Of the likelihood ratio against constants alone."""
         return float(stats.chi2.sf(self.llr, len(self.params) - 2))
 
     @cache_readonly
@@ -250,6 +277,7 @@ class SelectionResults(HypothesisTests, Predictions):
 
     @property
     def nobs_unselected(self) -> float:
+        """Observations without a label."""
         return self.nobs - self.nobs_selected
 
     @property
@@ -269,10 +297,12 @@ class SelectionResults(HypothesisTests, Predictions):
 
     @property
     def sigma(self) -> float:
+        """Size of the error that outcome and selection share."""
         return self._dependence.sigma
 
     @property
     def rho(self) -> float:
+        """Its correlation with the selection error."""
         return self._dependence.rho
 
     @property
@@ -286,7 +316,8 @@ class SelectionResults(HypothesisTests, Predictions):
         return self.dependence_table()
 
     def dependence_table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The same at another level."""
+        """sigma, rho and the error correlation with intervals at level 1 - ``alpha``."""
+        check_alpha(alpha)
         free = self._form.free
         cov = np.zeros((len(free), len(free)))
         n_coef = self.model.k_outcome + self.model.k_select
@@ -298,41 +329,6 @@ class SelectionResults(HypothesisTests, Predictions):
             )
             table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
         return table
-
-    @cached_property
-    def identification(self) -> Identification:
-        """How well the data tell the parameters apart; print it."""
-        return identify(self._hessian(), self.model.param_names, self.fit_info.faces)
-
-    # -- resampling --------------------------------------------------------------------------------
-
-    def bootstrap(
-        self,
-        n_rep: int = 999,
-        rng: int | np.random.Generator | None = None,
-        *,
-        progress: bool = False,
-        **fit_options: Any,
-    ) -> BootstrapResults:
-        """Pairs bootstrap that repeats every step of the fit.
-
-        Parameters
-        ----------
-        n_rep : int
-            Replicates.
-        rng : int or Generator, optional
-        progress : bool
-            Show a bar.
-        **fit_options
-            Of ``fit``; by default the method and penalty of this fit.
-
-        Returns
-        -------
-        BootstrapResults
-            With ``bse``, ``cov``, ``bias``, ``conf_int``, ``summary()`` and the replicates that
-            ``failed``. Replicates are fitted under the normalization of this fit's face.
-        """
-        return bootstrap.bootstrap(self, n_rep, rng, progress=progress, **fit_options)
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -361,11 +357,19 @@ class SelectionResults(HypothesisTests, Predictions):
         alpha: float = 0.05,
         float_format: str = "%.4f",
     ) -> Any:
-        """The same in statsmodels' experimental summary2 form."""
+        """The summary in statsmodels' experimental summary2 form.
+
+        Parameters
+        ----------
+        yname, xname, title, alpha
+            As in :meth:`summary`.
+        float_format : str
+            Of the numbers.
+        """
         return tables.summary2(self, yname, xname, title, alpha, float_format)
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One row for each parameter."""
+        """One row for each parameter, with intervals at level 1 - ``alpha``."""
         return tables.tidy(self, alpha)
 
     def glance(self) -> pd.DataFrame:
@@ -398,16 +402,23 @@ class SelectionResults(HypothesisTests, Predictions):
 
     # -- storage -----------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        model = self.model
+        if self._is_likelihood and model._in_partitions and model._rows is not None:
+            _ = self.llnull  # the rows do not travel
+        return super().__getstate__()
+
     def remove_data(self) -> None:
         """Drop all arrays of the length of the data; predict on new data still works."""
         _ = self.llf, self.bse, self.identification
         if self._is_likelihood:
             _ = self.llnull
+            tables.independence_line(self)
         super().remove_data()
         self.model.remove_data()
 
     def embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
-        """These results as those of a larger model whose other coefficients are zero."""
+        """These results as those of a larger ``model``, zero in all but the ``kept``."""
         full = copy.copy(self)
         full._cache = {"llf": self.llf}
         full.model = model

@@ -197,16 +197,24 @@ def summary(
     if len(names) > c:
         smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
     smry.tables.append(_dependence_table(results, alpha))
+    if results._simulation_error is not None:
+        smry.tables.append(results._simulation_error.summary(alpha).tables[0])
     smry.add_extra_txt(_footer(results))
     return smry
+
+
+def independence_line(results: SelectionResults) -> str:
+    """The test of independence, which outlives the data."""
+    return results._summary_cache("independence", lambda: str(results.test_independence()))
 
 
 def _footer(results: SelectionResults) -> list[str]:
     lines = []
     if results.status is not Status.STOPPED and results._is_likelihood:
-        test = results._summary_cache("independence", lambda: str(results.test_independence()))
-        lines.append(test)
+        lines.append(independence_line(results))
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")
+    if results._simulation_error is not None:
+        lines += textwrap.wrap(results._simulation_error.verdict, _WIDTH)
     for i, note in enumerate(notes(results), start=1):
         lines += textwrap.wrap(f"[{i}] {note}", _WIDTH, subsequent_indent="    ")
     return lines

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import pandas as pd
 import pytest
 
-from . import draws, kernel
+from statsmodels_mnar import Execution
+
+from . import draws, kernel, large_data
 
 
 def test_kernel_benchmark_measures_both_sides():
@@ -35,3 +38,15 @@ def test_stratified_draws_beat_random_ones():
             assert by_count[200] < table["random"][200]
     # An order of magnitude at R = 200, not a close race.
     assert max(table["halton"][200], table["sobol"][200]) < table["random"][200] / 4
+
+
+def test_large_data_benchmark_fits_what_it_makes(tmp_path):
+    pytest.importorskip("pyarrow")
+    large_data.make(tmp_path / "made", 3_000)
+    frame = pd.read_parquet(tmp_path / "made")
+    assert len(frame) == 3_000 and 0.3 < frame.s.mean() < 0.9
+    stream = large_data.fit(str(tmp_path / "made"), Execution(partition_rows=1_000, memory=0))
+    memory = large_data.fit(frame)
+    assert stream["rows"] == memory["rows"] == 3_000
+    assert stream["llf"] == pytest.approx(memory["llf"], rel=1e-12)
+    assert min(stream["rows_per_s"], stream["peak_gb"]) > 0

@@ -246,3 +246,27 @@ def test_the_pickle_holds_no_data(data):
         for d in (data, long)
     ]
     assert sizes[1] < sizes[0] + 200
+
+
+@pytest.mark.parametrize(
+    ("rhs", "factors"),
+    [
+        ("x + g + count", {"g"}),
+        ("C(count):x + C(z > 0) + I(x > 0)", {"count"}),
+        ("{sum} + C(x.round(0))", {"count"}),
+        ("{odd}", {"odd level"}),
+        ("{odd_c} + g:x", {"odd level", "g"}),
+    ],
+)
+def test_factors_are_the_columns_that_enter_by_their_levels(data, engine, rhs, factors):
+    data["odd level"] = np.where(data["x"] > 0, "up", "down")
+    terms = {
+        "patsy": {"sum": "C(count, Sum)", "odd": "Q('odd level')", "odd_c": "C(Q('odd level'))"},
+        "formulaic": {
+            "sum": "C(count, contr.sum)", "odd": "`odd level`", "odd_c": "C(`odd level`)",
+        },
+    }[engine]  # fmt: skip
+    design = design_from_formula(f"y ~ {rhs.format(**terms)}", "~ z", data)
+    found = design.outcome_spec.factors
+    assert found == factors
+    assert pickle.loads(pickle.dumps(design.outcome_spec)).factors == found

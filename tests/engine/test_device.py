@@ -26,6 +26,7 @@ from statsmodels_mnar.engine import (
     resolve_device,
     special,
 )
+from statsmodels_mnar.engine.binary import fit_binaries
 from statsmodels_mnar.engine.device import block_rows
 from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws
 from statsmodels_mnar.engine.newton import _Search, judge, scaled_model, trust_region_step
@@ -138,7 +139,11 @@ def fake_cuda(request, monkeypatch):
     monkeypatch.setattr(halfline, "_rows_below", rows_below)
     monkeypatch.setattr(special, "_HALVINGS", 1)  # there are no numbers to find a root of
     # What the host reads of the parameters has no number either: any will do.
-    monkeypatch.setattr(objective, "_host", lambda values: np.full(tuple(values.shape), 0.5))
+    monkeypatch.setattr(
+        objective.Objective,
+        "_dependence",
+        lambda self, theta: np.full((len(theta), len(self.form.names)), 0.5),
+    )
     with fake_tensors():
         yield torch.device("cuda")
 
@@ -169,6 +174,31 @@ def test_objective_stays_on_the_device(fake_cuda, form):
     at = target.evaluate(theta)
     assert_on(fake_cuda, at.value, at.score, at.hessian)
     assert at.hessian.shape == (2, target.n_params, target.n_params)
+
+
+@pytest.mark.parametrize("name", ["standardized", "simulation", "loading"])
+def test_members_with_rows_of_their_own_stay_on_the_device(fake_cuda, name):
+    rows = build(fake_cuda)
+    soft = torch.full((2, 6), 0.3, dtype=torch.float64, device=fake_cuda)
+    keys = rows.key + torch.arange(2, device=fake_cuda)[:, None]
+    for own in (
+        Rows.stacked([rows, rows]),
+        rows.relabelled(rows.tilt < 1.0, soft, soft),
+        rows.rekeyed(keys),
+    ):
+        target = Objective(own, FORMS[name])
+        theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
+        at = target.evaluate(theta)
+        assert_on(fake_cuda, at.value, at.score, at.hessian)
+
+
+@pytest.mark.parametrize("link", [halfline.LOGIT, halfline.PROBIT])
+def test_first_stages_of_a_batch_stay_on_the_device(link, monkeypatch):
+    monkeypatch.setattr(Tensor, "any", lambda self: False)  # fake tensors have no truth to ask for
+    with fake_tensors():
+        X = torch.ones(2, 6, dtype=torch.float64, device="cuda")
+        fits = fit_binaries(X, X[0], link, torch.ones(3, 6, dtype=torch.float64, device="cuda"))
+        assert_on(X.device, fits.params, fits.value, fits.hessian)
 
 
 # What follows does not depend on the path that a row takes, and a fake operator takes milliseconds.

@@ -264,9 +264,11 @@ def test_bad_arguments_are_named(arrays):
             target.evaluate(theta)
     with pytest.raises(ValueError, match=r"theta has values of .* that are not finite"):
         target.evaluate(np.array([0, 0, 0, 0, 0, np.nan, 0.0]))
-    for shape in ((80,), (2, 80), (1, 79)):
+    for shape in ((80,), (1, 79)):
         with pytest.raises(ValueError, match=r"weights must have shape \(1, 80\)"):
             target.evaluate(np.zeros(7), 0, torch.ones(shape, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"3 sets of weights do not match 2 of theta"):
+        target.evaluate(np.zeros((2, 7)), 0, torch.ones(3, 80, dtype=torch.float64))
     for penalty in (-1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="penalty="):
             Objective(rows, FreeForm(), penalty=penalty)

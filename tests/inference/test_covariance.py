@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from statsmodels.stats import sandwich_covariance as sandwich
 
-from statsmodels_mnar.inference.covariance import Ingredients, estimate, invert
+from statsmodels_mnar.inference.covariance import (
+    cluster_meat,
+    cluster_sums,
+    estimate,
+    invert,
+    joined_sums,
+    meat_of_sums,
+    row_meat,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,56 +30,69 @@ def logit():
     return results, groups
 
 
-def ingredients(results, **more):
-    model = results.model
-    return Ingredients(
-        hessian=model.hessian(results.params), scores=model.score_obs(results.params), **more
-    )
-
-
-def test_nonrobust_and_hc0_equal_statsmodels(logit):
+@pytest.fixture(scope="module")
+def parts(logit):
+    """Hessian and scores."""
     results, _ = logit
-    parts = ingredients(results)
-    np.testing.assert_allclose(estimate("nonrobust", parts).matrix, results.cov_params())
+    return results.model.hessian(results.params), results.model.score_obs(results.params)
+
+
+def test_nonrobust_and_hc0_equal_statsmodels(logit, parts):
+    results, _ = logit
+    hessian, scores = parts
+    np.testing.assert_allclose(estimate("nonrobust", hessian).matrix, results.cov_params())
     robust = results.model.fit(disp=False, cov_type="HC0").cov_params()
-    np.testing.assert_allclose(estimate("HC0", parts).matrix, robust, rtol=1e-10)
-    np.testing.assert_allclose(estimate("HC1", parts).matrix, robust * 600 / 597, rtol=1e-10)
+    meat = row_meat(scores)
+    np.testing.assert_allclose(estimate("HC0", hessian, meat).matrix, robust, rtol=1e-10)
+    expected = robust * 600 / 597
+    np.testing.assert_allclose(estimate("HC1", hessian, meat).matrix, expected, rtol=1e-10)
 
 
-def test_opg_is_the_inverse_outer_product(logit):
-    results, _ = logit
-    parts = ingredients(results)
-    expected = np.linalg.inv(parts.scores.T @ parts.scores)
-    np.testing.assert_allclose(estimate("OPG", parts).matrix, expected, rtol=1e-10)
+def test_opg_is_the_inverse_outer_product(parts):
+    hessian, scores = parts
+    expected = np.linalg.inv(scores.T @ scores)
+    found = estimate("OPG", hessian, row_meat(scores)).matrix
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-def test_cluster_equals_statsmodels_without_its_small_sample_factor(logit):
+def test_cluster_equals_statsmodels_without_its_small_sample_factor(logit, parts):
     results, (first, second) = logit
-    parts = ingredients(results, groups=(first,), use_correction=False)
+    hessian, scores = parts
+
+    def clustered(*groups, **options):
+        return estimate("cluster", hessian, cluster_meat(scores, None, groups, **options)).matrix
+
     expected = sandwich.cov_cluster(results, first, use_correction=False)
-    np.testing.assert_allclose(estimate("cluster", parts).matrix, expected, rtol=1e-10)
-    with_factor = ingredients(results, groups=(first,))
-    np.testing.assert_allclose(
-        estimate("cluster", with_factor).matrix, expected * 40 / 39, rtol=1e-10
-    )
-    both = ingredients(results, groups=(first, second), use_correction=False)
+    np.testing.assert_allclose(clustered(first, use_correction=False), expected, rtol=1e-10)
+    np.testing.assert_allclose(clustered(first), expected * 40 / 39, rtol=1e-10)
     two_way = sandwich.cov_cluster_2groups(results, first, second, use_correction=False)[0]
-    np.testing.assert_allclose(estimate("cluster", both).matrix, two_way, rtol=1e-10)
+    np.testing.assert_allclose(clustered(first, second, use_correction=False), two_way, rtol=1e-10)
+
+
+def test_cluster_sums_of_parts_add_up_to_those_of_all_rows(logit, parts):
+    _, scores = parts
+    keys = pd.DataFrame({"a": logit[1][0], "b": logit[1][1]})
+    whole = meat_of_sums(cluster_sums(scores, None, keys), 600)
+    cut = [slice(0, 100), slice(100, 101), slice(101, 600)]
+    sums = [cluster_sums(scores[part], None, keys[part]) for part in cut]
+    found = meat_of_sums(joined_sums(sums), 600)
+    np.testing.assert_allclose(found.matrix, whole.matrix, rtol=1e-12)
+    assert found.n_groups == whole.n_groups == (40, 25)
 
 
 def test_counts_are_repetitions_and_sampling_weights_are_not():
     rng = np.random.default_rng(1)
     scores, weights = rng.standard_normal((30, 2)), rng.integers(1, 4, 30).astype(float)
     hessian = -np.eye(2) * 20
-    repeated = Ingredients(hessian, np.repeat(scores, weights.astype(int), axis=0))
-    counted = Ingredients(hessian, scores, weights)
+    repeated = row_meat(np.repeat(scores, weights.astype(int), axis=0))
+    counted = row_meat(scores, weights)
     for name in ("OPG", "HC0", "HC1"):
-        np.testing.assert_allclose(
-            estimate(name, counted).matrix, estimate(name, repeated).matrix, rtol=1e-10
-        )
-    sampled = Ingredients(hessian, scores, weights, sampling=True)
+        found, expected = (estimate(name, hessian, meat).matrix for meat in (counted, repeated))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    sampled = row_meat(scores, weights, sampling=True)
     weighted = weights[:, None] * scores
-    np.testing.assert_allclose(estimate("HC0", sampled).matrix, weighted.T @ weighted / 400)
+    found = estimate("HC0", hessian, sampled).matrix
+    np.testing.assert_allclose(found, weighted.T @ weighted / 400)
 
 
 def test_inverse_survives_columns_of_very_different_size():
@@ -83,6 +105,6 @@ def test_inverse_survives_columns_of_very_different_size():
 
 
 @pytest.mark.parametrize("name", ["HC2", "HC3", "hc0", "HAC", "stacked"])
-def test_other_names_are_refused(name, logit):
+def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="cov_type"):
-        estimate(name, ingredients(logit[0]))
+        estimate(name, np.eye(2))

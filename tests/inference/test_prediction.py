@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from statsmodels.tools.sm_exceptions import ModelWarning
 
-from statsmodels_mnar import GreeneSelectionLogit
+from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.inference.prediction import jacobian
+from statsmodels_mnar.inference.probabilities import WHICH
+
+from ..numerical import jacobian
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +108,97 @@ def test_new_data_bring_their_own_offsets():
     results.predict(data.drop(columns="shift"))  # the mean does not read the selection offset
     with pytest.raises(ValueError, match="offset column 'known'"):
         results.predict(data.drop(columns="known"))
+
+
+@pytest.fixture(scope="module", params=["free", "sigma", "probit", "biascorr"])
+def another(request, fitted):
+    data, _ = fitted
+    model, options = {
+        "free": (GreeneSelectionLogit, {}),
+        "sigma": (GreeneSelectionLogit, {"normalization": {"sigma": 1.0}}),
+        "probit": (ProbitSelection, {}),
+        "biascorr": (BiasCorrLogit, {"normalization": "loading"}),
+    }[request.param]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return model.from_formula("y ~ x1 + x2", "s ~ x1 + x2 + z", data, **options).fit()
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_errors_equal_a_numerical_delta_method(another, fitted, which):
+    rows = fitted[0].iloc[:6]
+    designs = another.model.design_for(rows, which)
+    slopes = jacobian(
+        lambda v: another.model.predict(v, *designs, which=which), np.asarray(another.params)
+    )
+    cov = slopes @ np.asarray(another.cov_params()) @ slopes.T
+    found = another.get_prediction(rows, which=which)
+    np.testing.assert_allclose(found.se, np.sqrt(np.diag(cov)), rtol=1e-5)
+    average = another.get_prediction(rows, which=which, average=True)
+    assert average.se[0] == pytest.approx(np.sqrt(cov.mean()), rel=1e-5)
+
+
+def test_means_do_not_pass_over_missing_rows_in_silence(fitted):
+    data, results = fitted
+    holed = data.iloc[:4].assign(x1=[0.1, np.nan, 0.2, 0.3]).set_axis(list("abcd"))
+    with pytest.raises(ValueError, match=r"1 row\(s\) cannot be averaged.*'b'.*weight 0"):
+        results.get_prediction(holed, average=True)
+    found = results.get_prediction(holed, agg_weights=[1, 0, 1, 1])
+    whole = results.get_prediction(holed.drop(index="b"), average=True)
+    np.testing.assert_allclose(found.predicted, whole.predicted)
+    np.testing.assert_allclose(found.se, whole.se)
+    with pytest.raises(ValueError, match="not negative"):
+        results.get_prediction(holed, agg_weights=[1, 0, -1, 1])
+
+
+def test_another_covariance_takes_the_place_of_the_fits(fitted):
+    data, results = fitted
+    rows = data.iloc[:3]
+    own = results.get_prediction(rows, which="p11")
+    bootstrap = results.bootstrap(5, rng=0)
+    found = results.get_prediction(rows, which="p11", cov=bootstrap)
+    same = results.get_prediction(rows, which="p11", cov=bootstrap.cov.to_numpy())
+    np.testing.assert_allclose(found.se, same.se)
+    assert not np.allclose(found.se, own.se, rtol=1e-3)
+    np.testing.assert_array_equal(found.predicted, own.predicted)
+
+
+def test_only_the_designs_that_are_needed_are_built(fitted):
+    data, results = fitted
+    for which, needless in (("mean", "z"), ("linear", "z")):
+        found = results.predict(data.drop(columns=[needless, "y", "s"]).iloc[:3], which=which)
+        np.testing.assert_allclose(found, results.predict(which=which)[:3])
+    few = GreeneSelectionLogit.from_formula(
+        "y ~ x1 + x2", "s ~ x1 + z", data, normalization="loading"
+    ).fit()
+    for which in ("prob-select", "linear-select"):
+        found = few.predict(data[["x1", "z"]].iloc[:3], which=which)
+        np.testing.assert_allclose(found, few.predict(which=which)[:3])
+        frame = few.get_prediction(data[["x1", "z"]].iloc[:3], which=which).summary_frame()
+        np.testing.assert_allclose(frame["predicted"], found)
+    with pytest.raises(ValueError, match="x2"):
+        few.predict(data[["x1", "z"]], which="mean")
+
+
+def test_arrays_predict_like_formulas_and_keep_missing_rows(fitted):
+    data, results = fitted
+    X = sm.add_constant(data[["x1", "x2"]])
+    W = sm.add_constant(data[["x1", "x2", "z"]])
+    by_array = GreeneSelectionLogit(data["y"], X, data["s"], W, normalization="loading").fit()
+    assert by_array.model.k_outcome == 3
+    holed = X.iloc[:4].astype("Float64").set_axis(list("abcd"))
+    holed.iloc[2, 1] = pd.NA
+    for which in ("mean", "mean-unselected"):
+        expected = results.predict(data.iloc[:4], which=which)
+        found = by_array.predict(holed, W.iloc[:4], which=which)
+        assert found.index.tolist() == list("abcd")
+        assert found.isna().tolist() == [False, False, True, False]
+        np.testing.assert_allclose(found.iloc[[0, 1, 3]], expected.iloc[[0, 1, 3]], rtol=1e-6)
+        frame = by_array.get_prediction(holed, W.iloc[:4], which=which).summary_frame()
+        assert frame.index.tolist() == list("abcd")
+        assert frame.isna().any(axis=1).tolist() == [False, False, True, False]
+    one = by_array.get_prediction(X.iloc[0])  # one row as a Series
+    assert one.predicted[0] == pytest.approx(results.predict(data.iloc[:1]).iloc[0], rel=1e-6)
+    assert len(one.summary_frame()) == 1
+    with pytest.raises(ValueError, match="offset must be one number or 4"):
+        by_array.predict(X.iloc[:4], offset=[1.0, 2.0])

@@ -541,6 +541,7 @@ def test_classification_agrees_with_scikit_learn(data, results):
     assert own["accuracy"] == pytest.approx(
         metrics.accuracy_score(data["y_full"], results.predict() > 0.5)
     )
+    assert np.isnan(results.classification(np.ones(500), new)["auc"])  # no pair to compare
     with pytest.raises(ValueError, match="y must be 500 labels"):
         results.classification(y[:-1], new)
     with pytest.raises(ValueError, match="coded 0 and 1"):

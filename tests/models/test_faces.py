@@ -9,6 +9,8 @@ import pytest
 from scipy.special import expit
 
 from statsmodels_mnar import GreeneSelectionLogit, Status, WeakIdentificationWarning
+from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.engine.optimize import maximize
 
 CONTAINED = ("loading", "probit", "independent", *({"sigma": s} for s in (0.3, 1.0, 3.0)))
 
@@ -50,3 +52,26 @@ def test_nothing_in_the_closed_model_is_better(seed):
     if face is not None:
         assert free.llf == pytest.approx(others[face], abs=1e-8)
         assert free.model.normalization == face
+
+
+def test_newton_never_goes_down_on_its_way_to_a_bound():
+    """A step cut off at the bound of the loading once led down, and was taken."""
+    simulated = simulate_greene(500, rng=3)
+    model = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
+    )
+    results = model.fit()
+    assert results.status is Status.LOADING_INFINITE
+    corner = GreeneSelectionLogit.from_formula(
+        simulated.formula,
+        simulated.select_formula,
+        simulated.data,
+        normalization={"sigma": 45.0, "rho": 1.0},
+    ).fit()
+    assert results.llf >= corner.llf
+    climb = maximize(
+        model._objective(), np.append(results.fit_info.independent.params, 1.5), maxiter=200
+    )
+    values = [step.value for step in climb.trace]
+    assert climb.status is Status.LOADING_INFINITE
+    assert (np.diff(values) > -1e-8).all()

@@ -97,3 +97,28 @@ def test_summary_as_html_and_latex():
         assert "Unselected" in text
     assert html.count("<table") == 5
     assert "\\begin{tabular}" in latex
+
+
+def test_many_starts_as_one_batch():
+    """All starts are shown; the best of them is the fit, and it is no worse than the default's."""
+    simulated = simulate_greene(1_500, sigma=1.5, rho=0.5, rng=4)
+    model = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        plain, spread = model.fit(), model.fit(n_starts=12)
+    assert len(plain.multistart) == 2
+    assert len(spread.multistart) == 12
+    assert spread.multistart.start_sigma.between(0.2, 6.0).all()
+    assert spread.llf >= spread.multistart.llf.max() - 1e-8  # the face it leads to may be higher
+    assert spread.llf >= plain.llf - 1e-6
+    fixed = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
+    )
+    with pytest.raises(ValueError, match="n_starts=12 needs normalization='free'"):
+        fixed.fit(n_starts=12)
+    with pytest.raises(ValueError, match="n_starts=1 must be"):
+        model.fit(n_starts=1)
+    with pytest.raises(ValueError, match="multistart needs"):
+        _ = fixed.fit().multistart

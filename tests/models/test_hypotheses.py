@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.discrete.discrete_model import Probit
 
 from statsmodels_mnar import (
     BiasCorrLogit,
@@ -100,3 +101,36 @@ def test_conditional_probabilities_do_not_vanish_in_the_tails():
     far = pd.DataFrame({"x1": [0.0, 0.0], "x2": [0.0, 0.0], "z": [-60.0, 80.0]})
     assert np.isfinite(results.predict(far, which="mean-selected")).all()
     assert np.isfinite(results.predict(far, which="mean-unselected")).all()
+
+
+def test_a_better_link_is_no_evidence_of_dependence():
+    """A probit outcome with a far tail, no dependence: the free model's LR is not fooled."""
+    rng = np.random.default_rng(5)
+    n = 6_000
+    x, z, u = rng.standard_normal((3, n))
+    data = pd.DataFrame({"x": 2.5 * x, "z": z, "s": (0.3 + 0.3 * x + z + u > 0).astype(int)})
+    data["y"] = np.where(data.s == 1, 0.8 * data.x + rng.standard_normal(n) > 0, np.nan)
+
+    def fit(normalization, cls=GreeneSelectionLogit):
+        options = {} if normalization is None else {"normalization": normalization}
+        return cls.from_formula("y ~ x", "s ~ x + z", data, **options).fit()
+
+    free = fit("free")
+    assert free.status.name == "SIGMA_INFINITE"
+    lr = free.test_independence("lr")
+    probit = fit(None, ProbitSelection)
+    apart = [
+        Probit.from_formula(formula, rows).fit(disp=False).llf
+        for formula, rows in (("y ~ x", data[data.s == 1]), ("s ~ x + z", data))
+    ]
+    assert lr.statistic == pytest.approx(2 * (free.llf - sum(apart)), abs=1e-4)
+    assert lr.statistic == pytest.approx(probit.test_independence("lr").statistic, abs=1e-4)
+    assert lr.pvalue > 0.5
+    assert 2 * (free.llf - free.llindep) > 6.6  # a logit null would reject at the 1% level
+    for normalization, null in (
+        ("probit", {"sigma": np.inf, "rho": 0.0}),
+        ({"sigma": 2.0}, {"sigma": 2.0, "rho": 0.0}),
+    ):
+        full, without = fit(normalization), fit(null)
+        expected = 2 * (full.llf - without.llf)
+        assert full.test_independence("lr").statistic == pytest.approx(expected, abs=1e-6)

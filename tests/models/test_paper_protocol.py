@@ -17,11 +17,11 @@ import torch
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
+from statsmodels_mnar.datasets import Experiment, load_experiment
 from statsmodels_mnar.engine.binary import descend_binary
 from statsmodels_mnar.engine.halfline import LOGIT
 from statsmodels_mnar.engine.integration import Simulation
 from statsmodels_mnar.errors import PerfectSeparationError
-from tests.models.paper import Experiment, load_drug, load_german
 
 DECAY = 1e-4
 PROTOCOL = {"method": "sgd", "lr": 0.01, "weight_decay": DECAY, "tol": 5e-4}
@@ -40,7 +40,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def experiments(shared: Path) -> dict[str, Experiment]:
-    return {"german": load_german(shared), "drug": load_drug(shared)}
+    return {name: load_experiment(name, shared / "data") for name in PAPER}
 
 
 @pytest.fixture(scope="module")

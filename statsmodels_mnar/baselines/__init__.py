@@ -1,0 +1,17 @@
+"""Other ways to fit a binary outcome with missing labels, built and called like the models."""
+
+from .base import Baseline, BaselineResults
+from .ipw import IPWLogit
+from .logit import NaiveLogit, OracleLogit
+from .rba import RobustBiasAware
+from .rflearn import RFLearn
+
+__all__ = [
+    "Baseline",
+    "BaselineResults",
+    "IPWLogit",
+    "NaiveLogit",
+    "OracleLogit",
+    "RFLearn",
+    "RobustBiasAware",
+]

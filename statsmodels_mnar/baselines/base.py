@@ -1,0 +1,349 @@
+"""What the baselines share: the interface of the selection models, and plain results."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import norm
+from statsmodels.iolib.summary2 import Summary
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
+
+from ..design import (
+    Design,
+    check_levels,
+    check_outcome_varies,
+    check_rank,
+    check_separation,
+    design_from_arrays,
+    design_from_formula,
+    rebuild,
+)
+from ..engine.binary import BinaryFit, fit_binary
+from ..engine.halfline import LOGIT, PROBIT, Link
+
+Floats = NDArray[np.float64]
+
+LINKS: dict[str, Link] = {"logit": LOGIT, "probit": PROBIT}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a fit found."""
+
+    params: Floats  # (p,)
+    cov: Floats | None  # (p, p); None where no standard errors are defined
+    converged: bool
+
+
+class Baseline:
+    """A classifier of the outcome with the interface of the selection models.
+
+    Built from ``(endog, exog, endog_select, exog_select)`` or two formulas, fitted with ``fit()``,
+    so that a loop can run over baselines and selection models alike. See the subclasses.
+
+    Parameters
+    ----------
+    endog : array_like
+        (n,) outcome, 0/1; NaN where unlabelled.
+    exog : array_like
+        (n, p) outcome design; add a constant yourself.
+    endog_select : array_like, optional
+        (n,) 1 where labelled. By default the rows whose outcome is known.
+    exog_select : array_like, optional
+        (n, k) selection design; by default ``exog``.
+    missing : {"none", "raise", "drop"}
+        What happens to rows with missing covariates.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar.baselines import IPWLogit, NaiveLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> for baseline in (NaiveLogit, IPWLogit):
+    ...     results = baseline.from_formula(sim.formula, sim.select_formula, sim.data).fit()
+    ...     print(f"{baseline.__name__} {results.predict(sim.data).mean():.2f}")
+    NaiveLogit 0.47
+    IPWLogit 0.52
+    """
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        missing: Any = "none",
+    ) -> None:
+        self._set_up(design_from_arrays(endog, exog, endog_select, exog_select, missing=missing))
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        select_formula: str,
+        data: Any,
+        subset: Any = None,
+        *,
+        missing: Any = "drop",
+        env: Any = 0,
+        **model_options: Any,
+    ) -> Self:
+        """Build the model from an outcome and a selection formula.
+
+        Parameters
+        ----------
+        formula : str
+            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled.
+        select_formula : str
+            ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
+        data : DataFrame
+        subset : array_like, optional
+            Rows to use, as in ``data.loc[subset]``.
+        missing : {"drop", "raise", "none"}
+            What happens to rows with missing covariates, jointly in both equations.
+        env : int or mapping
+            How many frames up the formulas' functions are looked for, or a namespace.
+        **model_options
+            Keywords of the class itself.
+        """
+        env = env + 1 if isinstance(env, int) and env >= 0 else env
+        model = cls.__new__(cls)
+        model._set_up(
+            design_from_formula(
+                formula, cls._read_select(select_formula), data, subset, missing, env=env
+            ),
+            **model_options,
+        )
+        return model
+
+    @classmethod
+    def _read_select(cls, select_formula: str) -> str:
+        """The selection formula as this method reads it."""
+        return select_formula
+
+    def _set_up(self, design: Design) -> None:
+        self.design = design
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the outcome design's columns, and of the parameters."""
+        return list(self.design.outcome_names)
+
+    @property
+    def _labelled(self) -> tuple[Floats, Floats]:
+        """Outcome and design of the labelled rows."""
+        seen = self.design.labelled
+        return self.design.y[seen], self.design.X[seen]
+
+    def _check_outcome(self, penalty: float) -> None:
+        """Refuse what has no maximum before any work; collinear columns bear a penalty."""
+        if not (np.isfinite(penalty) and penalty >= 0):
+            raise ValueError(f"penalty={penalty!r} must be a finite number of at least zero")
+        check_outcome_varies(self.design)
+        if penalty == 0:
+            check_levels(self.design)
+            # One column for the selection design, which the outcome equation does not read.
+            one = np.ones((self.design.nobs, 1))
+            check_rank(replace(self.design, W=one, select_names=("const",)))
+
+
+class BaselineResults:
+    """Estimates of a baseline; ``fit()`` of a baseline makes it.
+
+    Parameters
+    ----------
+    model : Baseline
+        What was fitted.
+    estimate : Estimate
+        Parameters, their covariance if there is one, and whether the fit converged.
+    method : str
+        In words, for the summary.
+    cov_type : str or None
+        Kind of covariance.
+
+    Attributes
+    ----------
+    params, bse, tvalues, pvalues : Series
+        Of the outcome equation. All but ``params`` are NaN where no standard errors are defined.
+    nobs, nobs_selected : int
+    converged : bool
+
+    Examples
+    --------
+    >>> from statsmodels_mnar.baselines import NaiveLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> results = NaiveLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
+    >>> list(results.tidy().columns[:4])
+    ['equation', 'term', 'estimate', 'std_error']
+    """
+
+    def __init__(self, model: Any, estimate: Estimate, method: str, cov_type: str | None) -> None:
+        self.model = model
+        self.method = method
+        self.cov_type = cov_type
+        self.converged = estimate.converged
+        if not self.converged:
+            warnings.warn(
+                f"{type(model).__name__} did not converge. Try a ridge penalty, fewer columns, or "
+                "a larger maxiter where fit takes one.",
+                ConvergenceWarning,
+                stacklevel=4,  # the caller of fit
+            )
+        self.nobs = model.design.nobs
+        self.nobs_selected = int(model.design.labelled.sum())
+        self.params = pd.Series(estimate.params, index=model.exog_names, name="params")
+        cov = np.full((len(self.params),) * 2, np.nan) if estimate.cov is None else estimate.cov
+        self._cov = pd.DataFrame(cov, index=self.params.index, columns=self.params.index)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance matrix of the estimates."""
+        return self._cov.copy()
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+        return pd.Series(np.sqrt(np.diag(self._cov)), index=self.params.index, name="bse")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimates over their standard errors."""
+        return (self.params / self.bse).rename("tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided, of the hypotheses that a parameter is zero."""
+        values = 2.0 * norm.sf(np.abs(self.tvalues))
+        return pd.Series(values, index=self.params.index, name="pvalues")
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Normal intervals of the parameters at level 1 - ``alpha``."""
+        half = norm.isf(alpha / 2.0) * self.bse
+        return pd.DataFrame({0: self.params - half, 1: self.params + half})
+
+    def predict(
+        self,
+        exog: Any = None,
+        exog_select: Any = None,
+        transform: bool = True,
+        *,
+        which: str = "mean",
+    ) -> Any:
+        """P(y = 1 | x) in the population, or the index.
+
+        Parameters
+        ----------
+        exog : DataFrame or array_like, optional
+            For a model built from formulas: new data. Otherwise the outcome design. By default the
+            model's own rows.
+        exog_select : ignored
+            There so that baselines and selection models can be called alike.
+        transform : bool
+            Pass ``exog`` through the formula.
+        which : {"mean", "linear"}
+            P(y = 1 | x), or its log odds.
+        """
+        spec = self.model.design.outcome_spec
+        if exog is not None and transform and spec is not None:
+            exog = rebuild(spec, exog)
+        if which not in ("mean", "linear"):
+            raise ValueError(f"which={which!r} is unknown; use 'mean' or 'linear'")
+        index = self._index(as_design(exog, self.model.design))
+        values = index if which == "linear" else expit(index)
+        if exog is None and spec is not None:
+            return pd.Series(values, index=self.model.design.index)
+        return pd.Series(values, index=exog.index) if hasattr(exog, "index") else values
+
+    def _index(self, X: Floats) -> Floats:
+        """The log odds at an outcome design."""
+        return X @ self.params.to_numpy()
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """One row for each parameter, as ``tidy`` of the models; intervals at 1 - ``alpha``."""
+        interval = self.conf_int(alpha)
+        return pd.DataFrame(
+            {
+                "equation": "outcome",
+                "term": list(self.params.index),
+                "estimate": self.params,
+                "std_error": self.bse,
+                "statistic": self.tvalues,
+                "p_value": self.pvalues,
+                "conf_low": interval[0],
+                "conf_high": interval[1],
+            }
+        ).rename_axis("parameter")
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """A table of the estimates, with intervals at level 1 - ``alpha`` and notes to read it."""
+        table = self.tidy(alpha).drop(columns=["equation", "term"])
+        limits = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
+        table.columns = ["Coef.", "Std.Err.", "z", "P>|z|", *limits]
+        result = Summary()
+        result.add_title(f"{type(self.model).__name__}: {self.model.design.outcome_name}")
+        result.add_dict(
+            {
+                "No. rows": str(self.nobs),
+                "Labelled": str(self.nobs_selected),
+                "Method": self.method,
+                "Converged": str(self.converged),
+                "Covariance": self.cov_type or "none",
+                **self._header(),
+            }
+        )
+        result.add_df(table)
+        for note in self._notes():
+            result.add_text(note)
+        return result
+
+    def _header(self) -> dict[str, Any]:
+        """More entries of the summary's header."""
+        return {}
+
+    def _notes(self) -> list[str]:
+        """Sentences below the summary's table."""
+        return []
+
+
+def as_design(exog: Any, design: Design) -> Floats:
+    """(m, p) outcome design: the one given, or the model's own."""
+    matrix = design.X if exog is None else np.asarray(exog, dtype=float)
+    p = len(design.outcome_names)
+    if matrix.ndim == 1:
+        matrix = matrix[None] if matrix.size == p else matrix[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != p:
+        raise ValueError(f"exog must have {p} columns, got shape {matrix.shape}")
+    return matrix
+
+
+def columns(X: Floats) -> torch.Tensor:
+    """A design as the engine's binary regressions read it, (p, n)."""
+    return torch.as_tensor(np.ascontiguousarray(X.T))
+
+
+def regress(
+    y: Floats,
+    X: Floats,
+    names: tuple[str, ...],
+    equation: str,
+    *,
+    link: str = "logit",
+    weight: Floats | None = None,
+    penalty: float = 0.0,
+) -> BinaryFit:
+    """A binary regression at its maximum; explains why where there is none."""
+    fit = fit_binary(
+        columns(X), torch.as_tensor(y), LINKS[link],
+        weight=None if weight is None else torch.as_tensor(weight), penalty=penalty,
+    )  # fmt: skip
+    if not fit.converged and penalty == 0:
+        check_separation(y, X, names, equation)
+    return fit

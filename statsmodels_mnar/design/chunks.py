@@ -1,0 +1,258 @@
+"""Formulas on data that come in chunks: a first look, one pass to learn, then chunk by chunk.
+
+What a formula learns (levels, spline knots, means) it learns from all chunks, by patsy's
+incremental builders, so a chunk's design has the rows that the whole data would give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+from patsy.build import design_matrix_builders
+from statsmodels.formula._manager import FormulaManager
+
+from statsmodels_mnar.design.data import Design, caller_scope, read_rows, selection_name
+from statsmodels_mnar.design.formula import (
+    Formula,
+    FormulaSpec,
+    errors_named,
+    evaluate_again,
+    names_used,
+    parse,
+    plain,
+)
+from statsmodels_mnar.design.values import (
+    Dropped,
+    Floats,
+    Missing,
+    WeightKind,
+    check_binary,
+    check_finite,
+    check_missing,
+    check_weights,
+    read_extras,
+    rows_without_nan,
+)
+from statsmodels_mnar.errors import DesignError
+
+Categories = dict[str, tuple[Any, ...]]  # by column
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a first look at a chunk finds."""
+
+    n_rows: int
+    dropped: Dropped
+    categories: Categories  # of columns of pandas' categorical type
+    used: Categories  # those that a complete row has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """The formulas and all else that makes a chunk's design; a worker can unpickle it."""
+
+    outcome: Formula
+    select: Formula
+    missing: Missing
+    columns_by_role: Mapping[str, str | None]  # of offsets and weights
+    categories: Categories = field(default_factory=dict)
+    specs: tuple[FormulaSpec, FormulaSpec] | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the data that it reads."""
+        names = [n for f in (self.outcome, self.select) for n in f.lhs_columns + f.rhs_columns]
+        return list(dict.fromkeys([*names, *filter(None, self.columns_by_role.values())]))
+
+    @property
+    def select_name(self) -> str:
+        return selection_name(self.outcome, self.select)
+
+    @property
+    def weight_kind(self) -> WeightKind | None:
+        kinds: tuple[WeightKind, ...] = ("freq_weights", "prob_weights")
+        return next((kind for kind in kinds if self.columns_by_role.get(kind)), None)
+
+    def look(self, frame: pd.DataFrame) -> Look:
+        """Count the rows, and find the categories in use."""
+        _, _, keep, dropped = self._read(frame)
+        known, used = {}, {}
+        for name in dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns):
+            if isinstance(frame[name].dtype, pd.CategoricalDtype):
+                kept = frame.loc[keep, name].cat.remove_unused_categories()
+                known[name], used[name] = (
+                    tuple(frame[name].cat.categories),
+                    tuple(kept.cat.categories),
+                )
+        return Look(len(frame), dropped, known, used)
+
+    def _read(self, frame: pd.DataFrame) -> tuple[Floats, Floats, np.ndarray, Dropped]:
+        extras, _ = self._extras(frame)
+        return read_rows(self.outcome, self.select, frame, extras, self.missing)
+
+    def _extras(self, frame: pd.DataFrame) -> tuple[dict[str, Floats], WeightKind | None]:
+        roles = ("offset", "offset_select", "freq_weights", "prob_weights")
+        return read_extras(frame.index, frame, *(self.columns_by_role.get(r) for r in roles))
+
+    def learn(self, frames: Callable[[], Iterable[pd.DataFrame]], looks: list[Look]) -> Recipe:
+        """The recipe with all that the formulas learn from the chunks.
+
+        Parameters
+        ----------
+        frames : callable
+            Starts another pass over the chunks; only as many as the formulas need are made.
+        """
+        known = replace(self, categories=_in_use(looks))
+        formulas = (self.outcome, self.select)
+        namespace = self.outcome.namespace | self.select.namespace
+
+        def chunks() -> Iterator[pd.DataFrame]:
+            for frame in frames():
+                complete = known._complete(frame)
+                if len(complete):
+                    yield complete
+
+        with errors_named(" and ".join(formula.rhs for formula in formulas)):
+            infos = design_matrix_builders(
+                [patsy.ModelDesc.from_formula(formula.rhs).rhs_termlist for formula in formulas],
+                chunks,
+                patsy.EvalEnvironment([{name: value} for name, value in namespace.items()]),
+            )
+        specs = [
+            FormulaSpec(
+                formula=formula.rhs,
+                engine="patsy",
+                columns=formula.rhs_columns,
+                column_names=tuple(info.column_names),
+                namespace={name: formula.namespace[name] for name in names_used(formula)},
+                info=info,
+            )
+            for formula, info in zip(formulas, infos, strict=True)
+        ]
+        return replace(known, specs=(specs[0], specs[1]))
+
+    def _complete(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Complete rows from which formulas learn."""
+        names = list(dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns))
+        rows = plain(frame.loc[self._read(frame)[2], names], learn=True)
+        for name, categories in self.categories.items():
+            rows[name] = rows[name].cat.set_categories(list(categories))
+        return rows
+
+    def design(self, frame: pd.DataFrame) -> Design:
+        """The chunk's design; ``kept`` and ``index`` are the frame's index, its place in the data.
+
+        Raises
+        ------
+        DesignError
+            A value is not allowed; the text names its row.
+        """
+        assert self.specs is not None and self.outcome.lhs is not None
+        y, s, keep, dropped = self._read(frame)
+        extras, kind = self._extras(frame)
+        X, W = (self._matrix(spec, frame[keep]) for spec in self.specs)
+        whole = np.asarray(~(np.isnan(X).any(axis=1) | np.isnan(W).any(axis=1)))
+        if self.missing != "drop":
+            for matrix, spec in zip((X, W), self.specs, strict=True):
+                rows_without_nan(matrix, spec.column_names, self.missing)
+        kept = np.flatnonzero(keep)[whole]
+        y, s, X, W, index = y[kept], s[kept], X[whole], W[whole], frame.index[kept]
+        extras = {name: values[kept] for name, values in extras.items()}
+        for matrix, spec in zip((X, W), self.specs, strict=True):
+            check_finite(matrix, spec.column_names, index)
+        for name, values in extras.items():
+            check_finite(values[:, None], (name,), index)
+        check_binary(s, self.select_name, "selection indicator", index)
+        check_binary(y[s == 1], self.outcome.lhs, "outcome", index[s == 1])
+        weights = extras.get(kind) if kind else None
+        if weights is not None and len(weights):
+            check_weights(weights, kind, index, whole=False)
+        return Design(
+            y=np.where(s == 1, y, np.nan),
+            s=s,
+            X=np.ascontiguousarray(X),
+            W=np.ascontiguousarray(W),
+            outcome_names=self.specs[0].column_names,
+            select_names=self.specs[1].column_names,
+            outcome_name=self.outcome.lhs,
+            select_name=self.select_name,
+            index=index,
+            kept=index.to_numpy(dtype=np.int64),
+            outcome_spec=self.specs[0],
+            select_spec=self.specs[1],
+            offset=extras.get("offset"),
+            offset_select=extras.get("offset_select"),
+            weights=weights,
+            weight_kind=kind,
+            dropped=dropped,
+        )
+
+    def _matrix(self, spec: FormulaSpec, rows: pd.DataFrame) -> Floats:
+        design = np.full((len(rows), len(spec.column_names)), np.nan)
+        if len(rows):
+            frame = plain(rows[list(spec.columns)], learn=False)
+            frame = frame.set_axis(pd.RangeIndex(len(rows)), axis=0)
+            with errors_named(spec.formula):
+                matrix = evaluate_again(spec, frame)
+            design[matrix.index] = matrix.to_numpy(dtype=float)
+        return design
+
+
+def _in_use(looks: list[Look]) -> Categories:
+    """Categories that occur in any chunk, in the order that the chunks give them."""
+    known: dict[str, dict[Any, None]] = {}
+    used: dict[str, set[Any]] = {}
+    for look in looks:
+        for name, categories in look.categories.items():
+            known.setdefault(name, {}).update(dict.fromkeys(categories))
+            used.setdefault(name, set()).update(look.used[name])
+    return {name: tuple(c for c in order if c in used[name]) for name, order in known.items()}
+
+
+def recipe_from_formula(
+    formula: str,
+    select_formula: str,
+    columns: Iterable[str],
+    missing: Missing = "drop",
+    *,
+    offset: Any = None,
+    offset_select: Any = None,
+    freq_weights: Any = None,
+    prob_weights: Any = None,
+    env: int | Mapping[str, Any] | patsy.EvalEnvironment = 0,
+) -> Recipe:
+    """Read the formulas for data with these columns; see ``design_from_formula``.
+
+    Offsets and weights are names of columns here.
+    """
+    check_missing(missing)
+    if isinstance(env, int):
+        env = caller_scope(env, depth=2)
+    elif isinstance(env, patsy.EvalEnvironment):
+        env = env.namespace
+    engine = FormulaManager().engine
+    if engine != "patsy":
+        raise DesignError(
+            f"the formula engine {engine!r} cannot learn from data in partitions; set "
+            "statsmodels.formula.options.formula_engine = 'patsy' for that"
+        )
+    roles = {"offset": offset, "offset_select": offset_select}
+    roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
+    columns = list(columns)
+    for role, name in roles.items():
+        if name is not None and (not isinstance(name, str) or name not in columns):
+            raise DesignError(f"{role}={name!r} must name a column of data that is in partitions")
+    if freq_weights is not None and prob_weights is not None:
+        raise DesignError("give freq_weights or prob_weights, not both.")
+    nothing = pd.DataFrame(columns=columns)
+    outcome, _ = parse(formula, nothing, env, engine, "formula")
+    select, _ = parse(select_formula, nothing, env, engine, "select_formula")
+    if outcome.lhs is None:
+        raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
+    return Recipe(outcome, select, missing, roles)

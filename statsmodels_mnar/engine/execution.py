@@ -1,0 +1,326 @@
+"""Where partitions of large data are kept and evaluated: in this process, or by dask's workers.
+
+Partitions are an ordered sequence of items: frames as they are read, rows on a device. What a
+function returns for each comes back in the order of the partitions, whoever finished first, so a
+sum over them does not depend on timing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+
+class Partitions(Protocol):
+    """What the objective and the models ask of an executor."""
+
+    names: tuple[str, ...]  # of the files or partitions, for errors
+
+    def __len__(self) -> int: ...
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+    ) -> Iterator[Any]:
+        """``function(item, *args)`` of every partition, in their order.
+
+        With ``each``, its entry for the partition is the first of the arguments.
+        """
+
+    def derive(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        each: Sequence[Any] | None = None,
+        keep: bool = False,
+    ) -> Self:
+        """Partitions of ``function(item, *args)``, made anew when they are asked for.
+
+        With ``keep`` they are made once, now or at first use, and kept where they were made.
+        """
+
+    def zip(self, other: Self) -> Self:
+        """Partitions of pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call on one partition, whose name stands before the text of an error in its data."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    name: str
+
+    def __call__(self, *items: Any) -> Any:
+        try:
+            return self.function(*items, *self.args)
+        except ValueError as error:
+            text = str(error)
+            if not text.startswith(self.name):
+                error.args = (f"{self.name}: {text}", *error.args[1:])
+            raise
+
+
+def _tasks(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    each: Sequence[Any] | None,
+    names: tuple[str, ...],
+) -> list[Task]:
+    if each is None:
+        return [Task(function, args, name) for name in names]
+    return [Task(function, (own, *args), name) for own, name in zip(each, names, strict=True)]
+
+
+def _pair(one: Any, two: Any) -> tuple[Any, Any]:
+    return one, two
+
+
+# -- in this process -------------------------------------------------------------------------------
+
+
+class Packable(Protocol):
+    """An item that one array holds."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def pack(self) -> tuple[Any, np.ndarray]:
+        """A small header, and a contiguous array of numbers of eight bytes."""
+
+    @classmethod
+    def unpack(cls, header: Any, numbers: np.ndarray) -> Self: ...
+
+
+class Store:
+    """Keeps items in memory up to a budget, and the others in files of a temporary folder.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes of all items kept in memory.
+    folder : str, optional
+        Where the temporary folder is made; it goes with the store.
+    """
+
+    def __init__(self, memory: int, folder: str | None = None) -> None:
+        self.left, self.parent = memory, folder
+        self._folder: str | None = None
+        self._count = 0
+
+    def put(self, item: Packable) -> Callable[[], Any]:
+        """A function that gives the item back."""
+        if item.nbytes <= self.left:
+            self.left -= item.nbytes
+            return partial(_same, item)
+        header, numbers = item.pack()
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="mnar-", dir=self.parent)
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        path = os.path.join(self._folder, f"{self._count}.bin")
+        self._count += 1
+        numbers.tofile(path)
+        return partial(_read, type(item), header, path, numbers.shape)
+
+
+def _same(item: Any) -> Any:
+    return item
+
+
+def _read(kind: type[Packable], header: Any, path: str, shape: tuple[int, ...]) -> Any:
+    # Not a memory map: its pages would stay in the process as long as there is memory.
+    return kind.unpack(header, np.fromfile(path, dtype=np.float64).reshape(shape))
+
+
+class LocalPartitions:
+    """Partitions of this process, one after the other or some threads at a time.
+
+    Parameters
+    ----------
+    loaders : sequence of callables
+        Each makes one item.
+    names : sequence of str
+        For errors.
+    store : Store
+        Of what :meth:`derive` keeps.
+    threads : int
+        Partitions evaluated (and held) at once.
+
+    Examples
+    --------
+    >>> parts = LocalPartitions([lambda: 1.0, lambda: 2.0], ["one", "two"], Store(0))
+    >>> list(parts.derive(lambda item, factor: factor * item, 10.0).map(lambda item: item + 1))
+    [11.0, 21.0]
+    """
+
+    def __init__(
+        self,
+        loaders: Sequence[Callable[[], Any]],
+        names: Sequence[str],
+        store: Store,
+        *,
+        threads: int = 1,
+    ) -> None:
+        self._loaders, self.names = list(loaders), tuple(names)
+        self.store, self.threads = store, threads
+
+    def __len__(self) -> int:
+        return len(self._loaders)
+
+    def _jobs(self, tasks: list[Task]) -> list[Callable[[], Any]]:
+        return [partial(_run, *both) for both in zip(tasks, self._loaders, strict=True)]
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+    ) -> Iterator[Any]:
+        """See :class:`Partitions`."""
+        jobs = self._jobs(_tasks(function, args, each, self.names))
+        if self.threads == 1:
+            return (job() for job in jobs)
+        return self._threaded(jobs)
+
+    def _threaded(self, jobs: list[Callable[[], Any]]) -> Iterator[Any]:
+        with ThreadPoolExecutor(self.threads) as pool:
+            running: deque[Any] = deque()
+            try:
+                for job in jobs:  # no more items in memory than threads
+                    running.append(pool.submit(job))
+                    if len(running) == self.threads:
+                        yield running.popleft().result()
+                while running:
+                    yield running.popleft().result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def derive(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        each: Sequence[Any] | None = None,
+        keep: bool = False,
+    ) -> LocalPartitions:
+        """See :class:`Partitions`; what is kept must be :class:`Packable`."""
+        made = self._jobs(_tasks(function, args, each, self.names))
+        if keep:
+            made = [self.store.put(make()) for make in made]
+        return LocalPartitions(made, self.names, self.store, threads=self.threads)
+
+    def zip(self, other: LocalPartitions) -> LocalPartitions:
+        """Partitions of pairs."""
+        pairs = [
+            partial(_load_both, *both) for both in zip(self._loaders, other._loaders, strict=True)
+        ]
+        return LocalPartitions(pairs, self.names, self.store, threads=self.threads)
+
+
+def _run(task: Task, load: Callable[[], Any]) -> Any:
+    return task(load())
+
+
+def _load_both(one: Callable[[], Any], two: Callable[[], Any]) -> tuple[Any, Any]:
+    return one(), two()
+
+
+# -- on dask's workers -----------------------------------------------------------------------------
+
+
+@contextmanager
+def local_workers(n_workers: int, **options: Any) -> Iterator[Any]:
+    """A dask client with worker processes of this machine, which end with the block.
+
+    They end too where the block is left by an error or Ctrl-C, or where this process dies.
+
+    Parameters
+    ----------
+    n_workers : int
+        Processes, of one thread each.
+    **options
+        Of ``distributed.LocalCluster``.
+
+    Examples
+    --------
+    >>> with local_workers(2) as client:  # doctest: +SKIP
+    ...     execution = Execution(client=client)
+    """
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"} | options
+    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+class DaskPartitions:
+    """Partitions on the workers of a ``distributed`` cluster.
+
+    Items that are kept stay in the memory of the worker that made them, and only what a function
+    returns travels. The scheduler knows how each was made, so those of a lost worker are made
+    again by another.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    items : sequence of dask Delayed
+    names : sequence of str
+        For errors.
+    """
+
+    def __init__(self, client: Any, items: Sequence[Any], names: Sequence[str]) -> None:
+        self.client, self._items, self.names = client, list(items), tuple(names)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _delayed(self, tasks: list[Task]) -> list[Any]:
+        from dask import delayed
+
+        label = f"{tasks[0].function.__name__.strip('_')}-{uuid.uuid4().hex}"
+        # The arguments are inside the callable, where dask does not look for tasks.
+        return [
+            delayed(task, traverse=False)(item, dask_key_name=(label, i))
+            for i, (task, item) in enumerate(zip(tasks, self._items, strict=True))
+        ]
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each: Sequence[Any] | None = None
+    ) -> Iterator[Any]:
+        """See :class:`Partitions`."""
+        tasks = self._delayed(_tasks(function, args, each, self.names))
+        return self._results(deque(self.client.compute(tasks)))
+
+    def _results(self, waiting: deque[Any]) -> Iterator[Any]:
+        try:
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # an error, or nobody asks any more
+            if waiting:
+                self.client.cancel(list(waiting))
+
+    def derive(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        each: Sequence[Any] | None = None,
+        keep: bool = False,
+    ) -> DaskPartitions:
+        """See :class:`Partitions`."""
+        made = self._delayed(_tasks(function, args, each, self.names))
+        return DaskPartitions(self.client, self.client.persist(made) if keep else made, self.names)
+
+    def zip(self, other: DaskPartitions) -> DaskPartitions:
+        """Partitions of pairs."""
+        from dask import delayed
+
+        pairs = [delayed(_pair)(*both) for both in zip(self._items, other._items, strict=True)]
+        return DaskPartitions(self.client, pairs, self.names)

@@ -1,0 +1,305 @@
+"""Rows in partitions, and the objective as a sum over them.
+
+Only sums over rows travel: value, score and Hessian of an evaluation, the sums of a binary
+regression, a sample of a few thousand rows for start values. They are added in the order of the
+partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .binary import (
+    _SAMPLE,
+    BinaryFit,
+    BinarySums,
+    Independent,
+    binary_sums,
+    climb,
+    fit_binary,
+    largest_index,
+)
+from .execution import Partitions
+from .forms import Form
+from .halfline import LOGIT, PROBIT, Link
+from .journal import Journal, signature
+from .objective import Evaluation, Likelihood, Objective, sample_positions
+from .rows import Kind, Rows
+
+_MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
+
+
+@dataclass
+class Session:
+    """What a fit attaches to its rows for as long as it runs."""
+
+    journal: Journal | None = None  # of sums already made
+    watch: Callable[[Iterable[Any], list[int]], Iterable[Any]] | None = None  # shows a pass
+
+
+@dataclass(frozen=True)
+class PartitionedRows:
+    """Rows in partitions, with what an optimiser must know of all of them."""
+
+    parts: Partitions  # of Rows
+    counts: tuple[dict[Kind, int], ...]  # of each partition
+    scale: np.ndarray  # (p + k,) root mean square of the columns
+    shape: tuple[int, int]  # p and k
+    total_weight: float
+    device: torch.device
+    tag: str = ""  # how they were derived, for the journal
+    session: Session = field(default_factory=Session)
+
+    @classmethod
+    def gathered(cls, parts: Partitions) -> PartitionedRows:
+        """One pass over the partitions."""
+        found = list(parts.map(_measure))
+        n = sum(one.n for one in found)
+        square = sum(one.square for one in found) / max(n, 1)
+        columns = np.sqrt(square)
+        return cls(
+            parts=parts,
+            counts=tuple(one.counts for one in found),
+            scale=np.where(columns > 0, columns, 1.0),
+            shape=found[0].shape,
+            total_weight=sum(one.total_weight for one in found),
+            device=found[0].device,
+        )
+
+    @property
+    def n(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each partition."""
+        return [sum(count.values()) for count in self.counts]
+
+    def count(self, kind: Kind) -> int:
+        """Rows of a kind."""
+        return sum(count.get(kind, 0) for count in self.counts)
+
+    def derive(self, function: Callable[..., Rows], *args: Any) -> PartitionedRows:
+        """The same rows with other labels or columns, made anew in each pass."""
+        made = PartitionedRows.gathered(self.parts.derive(function, *args))
+        tag = f"{self.tag}{signature(function, args)}"
+        return replace(made, tag=tag, session=self.session)
+
+    def softened(self, kind: Kind, function: Callable[..., Rows], *args: Any) -> PartitionedRows:
+        """The same rows with other labels, where the closed ones have become of this kind."""
+        counts = tuple(
+            {kind if own == "closed" else own: n for own, n in count.items()}
+            for count in self.counts
+        )
+        tag = f"{self.tag}{signature(function, args)}"
+        return replace(self, parts=self.parts.derive(function, *args), counts=counts, tag=tag)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells these rows from others."""
+        return signature(PartitionedRows, (self.scale, repr(self.counts), self.total_weight))
+
+    def sum(self, function: Callable[..., tuple[Tensor, ...]], *args: Any) -> tuple[Tensor, ...]:
+        """``function(rows, *args)`` added over the partitions, in their order."""
+        journal, watch = self.session.journal, self.session.watch
+        key = "" if journal is None else self.tag + signature(function, args)
+        if journal is not None and key in journal:
+            return tuple(torch.as_tensor(v, device=self.device) for v in journal[key])
+        results: Iterable[Any] = self.parts.map(function, *args)
+        if watch is not None:
+            results = watch(results, self.sizes)
+        total: tuple[Tensor, ...] | None = None
+        for part in results:
+            total = (
+                part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+            )
+        assert total is not None
+        if journal is not None:
+            journal[key] = tuple(v.cpu().numpy() for v in total)
+        return total
+
+    def take(self, positions: np.ndarray) -> Rows:
+        """Some rows, by their position in the order that all rows would have in one piece."""
+        ends: dict[tuple[Kind, int], int] = {}
+        end = 0
+        for kind in get_args(Kind):
+            for i, count in enumerate(self.counts):
+                end += count.get(kind, 0)
+                ends[kind, i] = end
+        positions = np.sort(positions)
+        wanted: list[list[tuple[Kind, np.ndarray]]] = [[] for _ in self.counts]
+        for (kind, i), end in ends.items():
+            start = end - self.counts[i].get(kind, 0)
+            low, high = np.searchsorted(positions, [start, end])
+            if high > low:
+                wanted[i].append((kind, positions[low:high] - start))
+        found = list(self.parts.map(_take, each=wanted))
+        return replace(Rows.joined([rows for rows in found if rows.n]), scale=self.scale)
+
+    # -- binary regressions ------------------------------------------------------------------------
+
+    def fit_binary(self, equation: str, link: Link, penalty: float = 0.0) -> BinaryFit:
+        """:func:`fit_binary` of the "outcome" on the labelled rows, or of "select" on all."""
+        labelled = self.n - self.count("closed")
+        n = labelled if equation == "outcome" else self.n
+        first = self.n - n
+        beta = torch.zeros(
+            1, self.shape[equation == "select"], dtype=torch.float64, device=self.device
+        )
+        if n >= 4 * _SAMPLE:
+            some = self.take(first + np.arange(0, n, n // _SAMPLE))
+            X, y, weight, offset = _equation(some, equation)
+            sample = fit_binary(X, y, link, weight=weight, offset=offset, penalty=penalty)
+            beta = sample.params[None] if sample.converged else beta
+
+        def evaluate(beta: Tensor, order: int) -> BinarySums:
+            return self.sum(_binary_sums, equation, link, beta, order)
+
+        def reach(step: Tensor) -> Tensor:
+            return torch.stack(list(self.parts.map(_largest_index, equation, step))).amax(0)
+
+        ridge = torch.zeros(1, dtype=torch.float64, device=self.device)
+        if penalty:
+            ridge = penalty * self.sum(_equation_weight, equation)[0]
+        fits = climb(evaluate, reach, beta, ridge)
+        return BinaryFit(
+            fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0])
+        )
+
+    def fit_independent(self, *, probit: bool = False, penalty: float = 0.0) -> Independent:
+        """The two equations fitted apart; see :func:`fit_independent`."""
+        outcome = self.fit_binary("outcome", PROBIT if probit else LOGIT, penalty)
+        select = self.fit_binary("select", PROBIT, penalty)
+        params = torch.cat([outcome.params, select.params]).cpu().numpy()
+        return Independent(
+            params, outcome.value + select.value, outcome.converged and select.converged
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Of one partition."""
+
+    n: int
+    counts: dict[Kind, int]
+    square: np.ndarray  # (p + k,) sum of squares of the columns
+    shape: tuple[int, int]
+    total_weight: float
+    device: torch.device
+
+
+def _measure(rows: Rows) -> _Measure:
+    square = torch.cat([(m * m).sum(-1) for m in (rows.X, rows.W)]).cpu().numpy()
+    counts = {kind: high - low for kind, low, high in rows.segments}
+    shape = (rows.X.shape[0], rows.W.shape[0])
+    return _Measure(rows.n, counts, square, shape, rows.total_weight, rows.device)
+
+
+def _take(rows: Rows, wanted: list[tuple[Kind, np.ndarray]]) -> Rows:
+    starts = {kind: low for kind, low, _ in rows.segments}
+    positions = [starts[kind] + where for kind, where in wanted]
+    return rows.take(np.concatenate(positions) if positions else np.empty(0, dtype=np.int64))
+
+
+def _equation(rows: Rows, equation: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Columns, labels, weights and offset of one equation; unlabelled rows are closed ones."""
+    closed = sum(high - low for kind, low, high in rows.segments if kind == "closed")
+    if equation == "select":
+        return rows.W, (rows.tilt > 0).to(rows.W.dtype), rows.weight, rows.offset_select
+    X, sign, weight, offset = (
+        v[..., closed:] for v in (rows.X, rows.sign, rows.weight, rows.offset)
+    )
+    return X, 0.5 * (1.0 + sign), weight, offset
+
+
+def _binary_sums(rows: Rows, equation: str, link: Link, beta: Tensor, order: int) -> BinarySums:
+    X, y, weight, offset = _equation(rows, equation)
+    return binary_sums(X, y, weight[None], offset, link, beta, order)
+
+
+def _largest_index(rows: Rows, equation: str, step: Tensor) -> Tensor:
+    X, _, weight, _ = _equation(rows, equation)
+    return largest_index(X, weight[None], step) if len(weight) else step.new_zeros(1)
+
+
+def _equation_weight(rows: Rows, equation: str) -> tuple[Tensor]:
+    return (_equation(rows, equation)[2].sum()[None],)
+
+
+class PartitionedObjective(Likelihood):
+    """:class:`Objective` over rows in partitions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.engine import LoadingForm, Rows
+    >>> from statsmodels_mnar.engine.execution import LocalPartitions, Store
+    >>> X = np.ones((3, 1))
+    >>> rows = Rows.build(X, X, y=np.array([1.0, 0.0, np.nan]), s=np.array([1.0, 1.0, 0.0]))
+    >>> parts = LocalPartitions([lambda: rows, lambda: rows], ["one", "two"], Store(0))
+    >>> objective = PartitionedObjective(PartitionedRows.gathered(parts), LoadingForm())
+    >>> round(objective.evaluate(np.zeros(3)).value.item(), 6)
+    -6.931472
+    """
+
+    def __init__(self, rows: PartitionedRows, form: Form, *, penalty: float = 0.0) -> None:
+        super().__init__(form, penalty, *rows.shape, rows.scale, rows.total_weight, rows.device)
+        self.rows = rows
+
+    def with_form(self, form: Form) -> PartitionedObjective:
+        return PartitionedObjective(self.rows, form, penalty=self.penalty)
+
+    def sample(self, count: int) -> Objective:
+        positions = np.arange(self.rows.n)
+        if self.rows.n > count:
+            positions = sample_positions(self.rows.n, count)
+        return Objective(self.rows.take(positions), self.form, penalty=self.penalty)
+
+    def members_at_once(self, theta: np.ndarray) -> int:
+        return _MEMBERS
+
+    def evaluate(
+        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
+    ) -> Evaluation:
+        if weights is not None:
+            self._refuse("weights of single rows")
+        theta = self.as_theta(theta)
+        at = Evaluation(*self.rows.sum(_evaluate, self.form, theta, order))
+        return self._penalised(theta, at, self.totals()[None])
+
+    def opg(self, theta: Tensor | np.ndarray, *, sampling: bool = False) -> Tensor:
+        """Sum of the outer products of the row scores, (P, P).
+
+        By the weights as counts or, with ``sampling``, by their squares.
+        """
+        return self.rows.sum(_opg, self.form, self.as_theta(theta)[:1], sampling)[0]
+
+    def row_values(self, theta: Any) -> NoReturn:
+        """Not available."""
+        self._refuse("the log-likelihood of every row")
+
+    def row_scores(self, theta: Any) -> NoReturn:
+        """Not available."""
+        self._refuse("the score of every row")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ValueError(
+            f"{what} would fill the memory of this process: the rows are in "
+            f"{len(self.rows.parts)} partitions. Fit a sample of them from a DataFrame for that."
+        )
+
+
+def _evaluate(rows: Rows, form: Form, theta: Tensor, order: int) -> tuple[Tensor, ...]:
+    at = Objective(rows, form).evaluate(theta, order)
+    return tuple(v for v in (at.value, at.score, at.hessian) if v is not None)
+
+
+def _opg(rows: Rows, form: Form, theta: Tensor, sampling: bool) -> tuple[Tensor]:
+    weights = rows.weight * rows.weight if sampling else rows.weight
+    return (Objective(rows, form).opg(theta, weights),)

@@ -1,0 +1,96 @@
+"""Many refits of one model as a batch: the same rows under other weights, labels or draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..engine.integration import Simulation
+from ..engine.optimize import maximize_many
+from ..engine.resampled import ResampledObjective, draw_resamples
+from ..engine.solution import Solution
+from .likelihood import SelectionLikelihood
+
+Floats = NDArray[np.float64]
+
+
+class Refits(SelectionLikelihood):
+    """Fits of the model's own rows that start from its estimates."""
+
+    def _batchable(self) -> bool:
+        """Whether every step of a fit can be repeated as a batch."""
+        return True
+
+    def refit_weights(
+        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Newton fits under B sets of row weights.
+
+        Parameters
+        ----------
+        weights : ndarray
+            (B, n) in the order of the model's rows, in place of its own weights.
+        start_params : ndarray
+            (P,) where all of them start.
+        penalty : float
+            As in ``fit``.
+        **options
+            Of :func:`maximize_many`: maxiter, gtol, chunk.
+
+        Yields
+        ------
+        Solution or str
+            In the order of the weights, each with its own status, or why there is none.
+        """
+        rows = self.rows
+        by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
+        start = self._expand(start_params)[None]
+        chunks = maximize_many(
+            self._objective(penalty), start, free=self._estimated, weights=by_row, **options
+        )
+        for chunk in chunks:
+            yield from chunk
+
+    def _refit_resampled(
+        self,
+        n_rep: int,
+        rng: np.random.Generator,
+        start_params: Floats,
+        penalty: float = 0.0,
+        *,
+        weighted: bool = False,
+        **options: Any,
+    ) -> Iterator[Solution]:
+        """Newton fits to resamples of rows in partitions, drawn where the rows are."""
+        counts = self.design.weight_kind == "freq_weights"
+        draws = draw_resamples(self.rows, n_rep, rng, weighted=weighted, counts=counts)
+        form = self._parametrized.form
+        objective = ResampledObjective(self.rows, form, draws, penalty=penalty)
+        start = self._expand(start_params)[None]
+        for chunk in maximize_many(objective, start, free=self._estimated, **options):
+            yield from chunk
+
+    def refit_draws(
+        self, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution]:
+        """Newton fits of ``n_sets`` sets of draws, from ``start_params``; ``penalty`` is fit's."""
+        simulation = self._parametrized.form.simulation
+        if not isinstance(simulation, Simulation):
+            raise ValueError(
+                "the model is integrated by quadrature, which has no simulation error; it needs "
+                "integration='simulation'"
+            )
+        rows, objective = self.rows, self._objective(penalty)
+        start = self._expand(start_params)[None]
+        # Draws belong to keys, so keys that no row of the data has give independent draws.
+        span = int(rows.key.max()) + 1
+        size = options.pop("chunk", None) or objective.members_at_once(start[0])
+        for first in range(0, n_sets, size):
+            sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
+            redrawn = objective.with_rows(rows.rekeyed(rows.key + span * sets[:, None]))
+            for chunk in maximize_many(redrawn, start, free=self._estimated, **options):
+                yield from chunk

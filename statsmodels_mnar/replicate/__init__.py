@@ -1,0 +1,6 @@
+"""The paper's experiments, run again beside its numbers."""
+
+from .command import ITEMS, replicate
+from .paper import paper_numbers
+
+__all__ = ["ITEMS", "paper_numbers", "replicate"]

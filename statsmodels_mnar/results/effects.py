@@ -1,0 +1,428 @@
+"""Marginal effects of a fitted selection model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+from statsmodels.base.model import GenericLikelihoodModelResults
+from statsmodels.iolib.summary import Summary, summary_params
+
+from ..design.formula import FormulaSpec, as_frame
+from ..inference.checks import check_alpha
+from ..inference.margins import (
+    At,
+    average_difference,
+    average_effects,
+    columns,
+    held,
+    kind_of,
+    matched,
+    moves,
+    row_difference,
+    row_effects,
+    typical_row,
+)
+from ..inference.prediction import as_covariance, average_weights, check_known
+from ..inference.probabilities import (
+    INDICES,
+    NEEDS_OUTCOME,
+    NEEDS_SELECT,
+    Designs,
+    Quantity,
+    check_which,
+)
+from .partitions import mean_row, partition_effects, zero_row
+
+Floats = NDArray[np.float64]
+
+_HEADINGS = {"dydx": "dy/dx", "eyex": "d(lny)/d(lnx)", "dyex": "dy/d(lnx)", "eydx": "d(lny)/dx"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalEffects:
+    """Marginal effects with delta-method errors, laid out as statsmodels does.
+
+    With ``at="all"`` there are only ``margeff``, of shape (n, V), and ``names``.
+
+    Attributes
+    ----------
+    margeff : ndarray
+        (V,) effects, or (n, V) of every row.
+    margeff_cov : ndarray or None
+        (V, V) by the delta method.
+    names : tuple of str
+        The V variables.
+    which, at, method : str
+        What was asked for.
+    """
+
+    margeff: Floats  # (V,) or (n, V)
+    margeff_cov: Floats | None  # (V, V)
+    names: tuple[str, ...]  # V variables
+    which: str
+    at: str
+    method: str
+    title: str
+    endog_name: str
+
+    @property
+    def _cov(self) -> Floats:
+        if self.margeff_cov is None:
+            raise ValueError("only margeff is available with at='all'; use at='overall' for errors")
+        return self.margeff_cov
+
+    @property
+    def margeff_se(self) -> Floats:
+        """(V,) standard errors."""
+        return np.sqrt(np.diag(self._cov))
+
+    @property
+    def tvalues(self) -> Floats:
+        """(V,) effects over their standard errors."""
+        return self.margeff / self.margeff_se
+
+    @property
+    def pvalues(self) -> Floats:
+        """(V,) two-sided, of no effect."""
+        return 2.0 * norm.sf(np.abs(self.tvalues))
+
+    def conf_int(self, alpha: float = 0.05) -> Floats:
+        """(V, 2) normal intervals at level 1 - ``alpha``."""
+        check_alpha(alpha)
+        return (
+            self.margeff[:, None] + norm.ppf([alpha / 2, 1 - alpha / 2]) * self.margeff_se[:, None]
+        )
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """One row for each variable, named as in statsmodels; intervals at level 1 - ``alpha``."""
+        low, high = self.conf_int(alpha).T
+        return pd.DataFrame(
+            {
+                _HEADINGS[self.method]: self.margeff,
+                "Std. Err.": self.margeff_se,
+                "z": self.tvalues,
+                "Pr(>|z|)": self.pvalues,
+                "Conf. Int. Low": low,
+                "Cont. Int. Hi.": high,  # sic
+            },
+            index=list(self.names),
+        )
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Text, HTML and LaTeX table with intervals at level 1 - ``alpha``."""
+        numbers = (self.margeff, self.margeff_se, self.tvalues, self.pvalues, self.conf_int(alpha))
+        table = summary_params(
+            (self, *numbers), yname=self.endog_name, xname=list(self.names), alpha=alpha,
+            use_t=False, skip_header=True,
+        )  # fmt: skip
+        ends = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
+        table.insert_header_row(0, ["", _HEADINGS[self.method], "std err", "z", "P>|z|", *ends])
+        found = Summary()
+        left = [("Dep. Variable:", [self.endog_name]), ("Which:", [self.which])]
+        right = [("Method:", [self.method]), ("At:", [self.at])]
+        found.add_table_2cols(
+            self, gleft=left, gright=right, title=self.title,
+            yname=self.endog_name, xname=list(self.names),
+        )  # fmt: skip
+        found.tables.append(table)
+        return found
+
+    def __str__(self) -> str:
+        if self.margeff_cov is None:
+            return f"{self.title} of {len(self.margeff)} rows: {', '.join(self.names)}"
+        return str(self.summary())
+
+
+class Effects(GenericLikelihoodModelResults):
+    """Marginal effects of a fitted selection model."""
+
+    cov_params_default: Floats  # of SelectionResults
+
+    def get_margeff(
+        self,
+        at: At = "overall",
+        method: str = "dydx",
+        atexog: Mapping[str | int, Any] | None = None,
+        dummy: bool = True,
+        count: bool = False,
+        *,
+        which: str = "mean",
+        weights: Any = None,
+        cov: Any = None,
+        variables: Iterable[str] | None = None,
+        data: Any = None,
+    ) -> MarginalEffects:
+        """Marginal effects on a predicted probability.
+
+        A variable that enters both equations has its total effect, P_a beta + P_b gamma; that of
+        an instrument of the selection equation runs through the selection index alone.
+
+        Parameters
+        ----------
+        at : {"overall", "mean", "median", "zero", "all"}
+            Averaged over the rows; at the means, medians or zeros of the columns; or of every row,
+            without errors.
+        method : {"dydx", "eyex", "dyex", "eydx"}
+            Effects on P or, with "ey", on log P; of x or, with "ex", of log x.
+        atexog : dict, optional
+            Values at which columns are held, by the variable's name or its position in ``exog``:
+            one number, or one for each row.
+        dummy : bool
+            The effect of a 0/1 column is the difference between 1 and 0.
+        count : bool
+            The effect of a column of counts is half the difference between x + 1 and x - 1.
+        which : str
+            Any probability of :meth:`predict`: "mean", "mean-selected", "mean-unselected",
+            "prob-select", "p11", ...
+        weights : array_like, optional
+            Of the rows in averages, means and medians; by default the model's own weights.
+        cov : array_like, DataFrame or BootstrapResults, optional
+            Covariance of the parameters in place of the fit's.
+        variables : list of str, optional
+            Columns of the data instead of the designs, moved through the formulas: the total
+            effect of a variable with interactions, powers or splines, or of a factor's levels
+            (numbers inside ``C()`` too) against its first. For ``at="overall"`` or "all".
+        data : DataFrame, optional
+            With ``variables``: other rows than the model's own.
+
+        Returns
+        -------
+        MarginalEffects
+            With ``margeff``, ``margeff_se``, ``margeff_cov``, ``tvalues``, ``pvalues``,
+            ``conf_int()``, ``summary_frame()`` and ``summary()``.
+
+        Notes
+        -----
+        Errors are by the delta method with analytic derivatives and, as in statsmodels, take the
+        covariates as fixed: they are those of the effect in the sample at hand.
+
+        Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
+        x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
+        other design if both hold the same values; different columns of the same name are told apart
+        by the prefix ``select_``.
+
+        Examples
+        --------
+        >>> from statsmodels_mnar import GreeneSelectionLogit
+        >>> from statsmodels_mnar.datasets import simulate_greene
+        >>> data = simulate_greene(2_000, rng=0).data
+        >>> model = GreeneSelectionLogit.from_formula(
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        >>> effects = model.fit().get_margeff(which="mean-unselected")
+        >>> effects.names
+        ('x1', 'x2', 'z')
+        """
+        _check_choices(at, method, which)
+        quantity = self.model._quantity(self.params, which)
+        covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+        if variables is not None:
+            if at not in ("overall", "all") or atexog is not None:
+                raise ValueError(
+                    f"variables are moved in the data: at={at!r} must be 'overall' or 'all' and "
+                    "atexog None. Put other rows into data= instead."
+                )
+            found = self._by_data(
+                quantity, variables, data=data, weights=weights, at=at, method=method,
+                dummy=dummy, count=count,
+            )  # fmt: skip
+        elif data is not None:
+            raise ValueError("data is read with variables= only; name the columns to be moved")
+        else:
+            found = self._by_column(
+                quantity, weights=weights, at=at, method=method, atexog=atexog,
+                dummy=dummy, count=count,
+            )  # fmt: skip
+        names, effects, jacobian = found
+        return MarginalEffects(
+            effects,
+            None if jacobian is None else jacobian @ covariance @ jacobian.T,
+            tuple(names),
+            which,
+            at,
+            method,
+            f"{type(self.model).__name__} Marginal Effects",
+            self.model.design.outcome_name,
+        )
+
+    def _by_column(
+        self,
+        quantity: Quantity,
+        *,
+        weights: Any = None,
+        at: At = "overall",
+        method: str = "dydx",
+        atexog: Mapping[str | int, Any] | None = None,
+        dummy: bool = True,
+        count: bool = False,
+    ) -> tuple[list[str], Floats, Floats | None]:
+        """Names, effects and their Jacobian, of the designs' columns."""
+        self.model._check_data_at_hand()
+        if self.model._in_partitions:
+            return self._by_partition(quantity, weights, at, method, atexog or {}, dummy, count)
+        design = self.model.design
+        rows = self.model._designs(quantity.which)
+        found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
+        names = [column.name for column in found]
+        if method.endswith("ex"):
+            _check_continuous([column.name for column in found if column.kind != "slope"], method)
+        share = average_weights(weights, design.weights, design.nobs, "weights")
+        rows = held(rows, found, atexog or {})
+        if at in ("mean", "median", "zero"):
+            rows, share = typical_row(rows, at, share), np.ones(1)
+        options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
+        if at == "all":
+            return names, row_effects(quantity, rows, found, **options), None
+        return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+
+    def _by_partition(
+        self,
+        quantity: Quantity,
+        weights: Any,
+        at: At,
+        method: str,
+        atexog: Mapping[str | int, Any],
+        dummy: bool,
+        count: bool,
+    ) -> tuple[list[str], Floats, Floats | None]:
+        """The same of rows in partitions."""
+        design, rows = self.model.design, self.model._plain_rows()
+        if weights is not None or at in ("median", "all"):
+            design.refuse("weights" if weights is not None else f"what at={at!r} reads")
+        facts, p = design.columns, len(design.outcome_names)
+        kinds = [
+            None if facts.low[j] == facts.high[j] else
+            kind_of(facts.whole[j], facts.low[j], facts.high[j], dummy=dummy, count=count)
+            for j in range(len(facts.low))
+        ]  # fmt: skip
+        outcome = kinds[:p] if quantity.which in NEEDS_OUTCOME else []
+        select = kinds[p:] if quantity.which in NEEDS_SELECT else []
+        names = design.outcome_names, design.select_names
+        found = matched(outcome, select, lambda j, k: facts.same[j, k], *names)
+        if method.endswith("ex"):
+            _check_continuous([column.name for column in found if column.kind != "slope"], method)
+        options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
+        labels = [column.name for column in found]
+        if at == "overall":
+            return labels, *partition_effects(rows, quantity, found, atexog, **options)
+        row = mean_row(rows, quantity.which, facts.low, facts.high)
+        if at == "zero":
+            row = zero_row(row, facts.low == facts.high)
+        row = held(row, found, atexog)
+        return labels, *average_effects(quantity, row, found, np.ones(1), **options)
+
+    def _by_data(
+        self,
+        quantity: Quantity,
+        variables: Iterable[str],
+        *,
+        data: Any = None,
+        weights: Any = None,
+        at: At = "overall",
+        method: str = "dydx",
+        dummy: bool = True,
+        count: bool = False,
+    ) -> tuple[list[str], Floats, Floats | None]:
+        """The same of variables of the data, by differences between two designs."""
+        frame, own = self._data_rows(data)
+        share = average_weights(weights, own, len(frame), "weights")
+        found = []
+        factors = self._factors(quantity.which)
+        for name in [variables] if isinstance(variables, str) else variables:
+            self._check_read(name, frame, quantity.which)
+            found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
+        if not found:
+            raise ValueError("variables names nothing that varies; leave it out for all columns")
+        if method.endswith("ex"):
+            _check_continuous([move.label for move in found if not move.continuous], method)
+        if at == "overall":
+            at_rows = self._designs_of(frame, data is None, quantity.which)
+            check_known(quantity.value(at_rows)[share > 0], frame.index[share > 0])
+        log = method.startswith("ey")
+        effects: list[Any] = []  # each a number, or (n,)
+        jacobian: list[Floats] = []
+        for move in found:
+            low, high = (
+                self._designs_of(frame.assign(**{move.name: end}), data is None, quantity.which)
+                for end in (move.low, move.high)
+            )
+            by_row = np.broadcast_to(1.0 / move.width, len(frame))
+            if method.endswith("ex"):
+                by_row = by_row * frame[move.name].to_numpy(dtype=float, na_value=np.nan)
+            if at == "all":
+                difference = row_difference(quantity, low, high, log=log)
+                effects.append(by_row * difference)
+                continue
+            read = share > 0
+            part = by_row[read] * share[read] / share.sum()
+            effect, slope = average_difference(quantity, low[read], high[read], part, log=log)
+            effects.append(effect)
+            jacobian.append(slope)
+        labels = [move.label for move in found]
+        return labels, np.stack(effects, axis=-1), np.stack(jacobian) if jacobian else None
+
+    def _data_rows(self, data: Any) -> tuple[pd.DataFrame, Floats | None]:
+        """The data whose variables are moved, and their weights."""
+        model = self.model
+        if model.design.outcome_spec is None:
+            raise ValueError("variables= needs a model built from formulas; leave it out")
+        if data is not None:
+            return as_frame(data), None
+        if model._frame is None:
+            raise ValueError(
+                "variables= needs the data, which this model no longer has (it was unpickled, or "
+                "its data were removed); pass data="
+            )
+        return as_frame(model._frame).iloc[model.design.kept], model.design.weights
+
+    def _specs(self, which: str) -> list[FormulaSpec]:
+        """The formulas that a prediction reads."""
+        design = self.model.design
+        specs = ((design.outcome_spec, NEEDS_OUTCOME), (design.select_spec, NEEDS_SELECT))
+        return [spec for spec, need in specs if which in need]
+
+    def _factors(self, which: str) -> set[str]:
+        """Columns of the data that enter these formulas by their levels."""
+        return {name for spec in self._specs(which) for name in spec.factors}
+
+    def _check_read(self, name: str, frame: pd.DataFrame, which: str) -> None:
+        read = sorted({c for spec in self._specs(which) for c in spec.columns})
+        if name not in read or name not in frame.columns:
+            raise ValueError(
+                f"variables has {name!r}, which is not a column of the data that which={which!r} "
+                f"reads; those are {read}"
+            )
+
+    def _designs_of(self, frame: pd.DataFrame, own: bool, which: str) -> Designs:
+        """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""
+        model = self.model
+        known = (model.offset, model.offset_select) if own else (None, None)
+        named = model._offset_columns  # these move with their column
+        given = (v if name is None else None for v, name in zip(known, named, strict=True))
+        offsets = model.offsets_for(frame, which, *given)
+        return model._designs(which, *model.design_for(frame, which), *offsets)
+
+
+def _check_choices(at: str, method: str, which: str) -> None:
+    check_which(which)
+    if which in INDICES:
+        raise ValueError(
+            f"which={which!r} is linear: its effects are the coefficients; use a probability"
+        )
+    if at not in get_args(At):
+        raise ValueError(f"at={at!r} is unknown; use one of {list(get_args(At))}")
+    if method not in _HEADINGS:
+        raise ValueError(f"method={method!r} is unknown; use one of {list(_HEADINGS)}")
+
+
+def _check_continuous(discrete: list[str], method: str) -> None:
+    if discrete:
+        raise ValueError(
+            f"method={method!r} has no meaning for the discrete variable(s) {discrete}; use 'dydx' "
+            "or 'eydx', or dummy=False and count=False to take slopes in them"
+        )

@@ -1,0 +1,328 @@
+"""What a report of a fit says: the numbers computed once, and what they mean in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..design.checks import in_span
+from ..inference.comparison import ExclusionTest, p_text
+from ..inference.identification import Identification
+from ..inference.independence import IndependenceTest
+from ..inference.profile import Profile
+from ..inference.sensitivity import Sensitivity
+from . import tables
+from .effects import MarginalEffects
+
+EFFECTS = ("mean", "mean-selected", "mean-unselected")
+GRID = np.arange(-8, 9) / 10.0  # of the error correlation
+_MOST = 6  # effects that are named in a sentence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """The numbers of a report; None where the model has none, with the reason in ``absent``."""
+
+    alpha: float
+    effects: dict[str, MarginalEffects]  # by the probability they are effects on
+    shares: pd.DataFrame  # of y = 1: rows all, labelled, unlabelled
+    independence: IndependenceTest | None
+    exclusion: ExclusionTest | None
+    identification: Identification
+    profile: Profile | None
+    prevalence: Sensitivity | None
+    effect: Sensitivity | None  # of the effect of `variable`
+    variable: str | None  # the outcome column that the report follows
+    absent: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One sentence or two, and how they are meant."""
+
+    kind: Literal["finding", "caution"]
+    text: str
+
+
+def gather(
+    results: Any, alpha: float, variable: str | None, *, refits: bool, progress: bool
+) -> Findings:
+    """Compute what a report shows.
+
+    Parameters
+    ----------
+    results : SelectionResults
+    variable : str or None
+        The outcome column whose effect is followed; None for the one with the largest z value.
+    refits : bool
+        Also the profile and the sensitivity, which fit the model some forty times.
+    """
+    absent: dict[str, str] = {}
+
+    def attempt(name: str, compute: Callable[[], Any]) -> Any:
+        """What a model cannot offer, it refuses with a reason; that is then what is reported."""
+        try:
+            return compute()
+        except ValueError as error:
+            absent[name] = str(error)
+            return None
+
+    effects = {which: results.get_margeff(which=which) for which in EFFECTS}
+    variable = _followed(effects["mean"], variable)
+    design = results.model.design
+    excluded = tuple(
+        name
+        for j, name in enumerate(design.select_names)
+        if not in_span(design.W[:, [j]], design.X)
+    )
+    profile = prevalence = effect = None
+    if refits:
+        options: dict[str, Any] = {"alpha": alpha, "progress": progress}
+        profile = attempt("profile", lambda: results.profile("error_corr", **options))
+        options["error_corr"] = GRID
+        prevalence = attempt(
+            "prevalence", lambda: results.sensitivity(target="prevalence", **options)
+        )
+        if variable is not None:
+            options |= {"target": "margeff", "variable": variable}
+            effect = attempt("effect", lambda: results.sensitivity(**options))
+    return Findings(
+        alpha=alpha,
+        effects=effects,
+        shares=_shares(results, alpha),
+        independence=attempt("independence", results.test_independence),
+        exclusion=_exclusion(results, excluded),
+        identification=replace(
+            results.identification, profile=profile, excluded=excluded, face=_face(results)
+        ),
+        profile=profile,
+        prevalence=prevalence,
+        effect=effect,
+        variable=variable,
+        absent=absent,
+    )
+
+
+def _followed(effects: MarginalEffects, variable: str | None) -> str | None:
+    if variable is None:
+        sizes = np.nan_to_num(np.abs(effects.tvalues), nan=-1.0)
+        return effects.names[int(sizes.argmax())] if len(sizes) else None
+    if variable not in effects.names:
+        raise ValueError(
+            f"variable={variable!r} is not a column of the outcome equation; those with an effect "
+            f"are {list(effects.names)}"
+        )
+    return variable
+
+
+def _shares(results: Any, alpha: float) -> pd.DataFrame:
+    """Observed among the labelled, predicted elsewhere."""
+    design = results.model.design
+    weights = design.row_weights
+    seen = design.labelled
+    unseen = results.get_prediction(which="mean-unselected", agg_weights=weights * ~seen)
+    table = pd.concat(
+        [
+            results.get_prediction(average=True).summary_frame(alpha),
+            pd.DataFrame({"predicted": [np.average(design.y[seen], weights=weights[seen])]}),
+            unseen.summary_frame(alpha),
+        ]
+    )
+    return table.set_axis(["all", "labelled", "unlabelled"], axis=0)
+
+
+def _face(results: Any) -> str | None:
+    """Where a fit of sigma and rho ended, if on a face."""
+    both = results._asked() == ("free", None, None)
+    return results.status.value if both and results.status.boundary else None
+
+
+def _exclusion(results: Any, excluded: tuple[str, ...]) -> ExclusionTest | None:
+    """Joint Wald test of the columns that only selection has."""
+    if not excluded or not np.isfinite(results.cov_params_default).all():
+        return None
+    names = list(results.model.design.select_names)
+    places = [results.model.k_outcome + names.index(name) for name in excluded]
+    test = results.wald_test(np.eye(len(results.params))[places], scalar=True)
+    return ExclusionTest(excluded, float(test.statistic), len(excluded), float(test.pvalue))
+
+
+# -- sentences -------------------------------------------------------------------------------------
+
+
+def read(results: Any, found: Findings) -> list[Statement]:
+    """The findings in plain language."""
+    y, s = results.model.design.outcome_name, results.model.design.select_name
+    said = [*_about_dependence(results, found, y), _about_shares(found, y)]
+    said += _about_effects(found, y)
+    said.append(_about_exclusion(found, y, s))
+    said += _about_sensitivity(found)
+    cautions = [Statement("caution", note) for note in tables.notes(results)]
+    width = found.identification.width
+    if width is not None and width > 1.0:
+        cautions.append(
+            Statement(
+                "caution",
+                f"The interval of the error correlation covers {width / 2:.0%} of its range: a "
+                "conclusion should hold across it.",
+            )
+        )
+    if results.converged:
+        return said + cautions
+    first = "The fit is not at a maximum: what follows describes where it stopped, no estimate."
+    return [Statement("caution", first), *cautions, *said]
+
+
+def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
+    if found.independence is None or not np.isfinite(found.independence.pvalue):
+        return []
+    test, level = str(found.independence), f"{1 - found.alpha:.0%}"
+    estimate, low, high = _error_correlation(results, found)
+    interval = f"{low:.2f} to {high:.2f}" if np.isfinite([low, high]).all() else ""
+    if found.independence.pvalue >= found.alpha:
+        agree = f" Error correlations from {interval} agree with the data." if interval else ""
+        return [
+            Statement(
+                "finding",
+                f"The data do not reject that selection is ignorable ({test}). That is no proof of "
+                f"it.{agree}",
+            )
+        ]
+    text = f"Selection is not ignorable ({test}): a model of the labelled rows alone is biased."
+    if interval:
+        more = "more" if estimate > 0 else "less"
+        text += (
+            f" The error correlation is {estimate:.2f} ({level} interval {interval}): among rows "
+            f"with the same covariates, labelled ones have {y} = 1 {more} often than unlabelled "
+            "ones."
+        )
+    return [Statement("finding", text)]
+
+
+def _error_correlation(results: Any, found: Findings) -> tuple[float, float, float]:
+    if found.profile is not None:
+        return (results.error_corr, *found.profile.interval)
+    low, high = results.dependence_table(found.alpha).iloc[-1, 2:]  # the last row in every form
+    return results.error_corr, float(low), float(high)
+
+
+def _about_shares(found: Findings, y: str) -> Statement:
+    shares = found.shares
+
+    def predicted(row: str) -> str:
+        value, low, high = shares.loc[row, ["predicted", "ci_lower", "ci_upper"]]
+        ends = f" ({low:.1%} to {high:.1%})" if np.isfinite([low, high]).all() else ""
+        return f"{value:.1%}{ends}"
+
+    return Statement(
+        "finding",
+        f"Share of {y} = 1: {shares.predicted['labelled']:.1%} of the labelled rows, as observed; "
+        f"by the model {predicted('unlabelled')} of the unlabelled rows and {predicted('all')} of "
+        "the population.",
+    )
+
+
+def _about_effects(found: Findings, y: str) -> list[Statement]:
+    effects = found.effects["mean"]
+    if not effects.names or not np.isfinite(effects.margeff_se).all():
+        return []
+    clear = [int(i) for i in np.argsort(-np.abs(effects.tvalues))]
+    clear = [i for i in clear if effects.pvalues[i] < found.alpha]
+    ends = effects.conf_int(found.alpha)
+    named = [
+        f"{effects.names[i]} {100 * effects.margeff[i]:+.1f} "
+        f"({100 * ends[i, 0]:+.1f} to {100 * ends[i, 1]:+.1f})"
+        for i in clear[:_MOST]
+    ]
+    said = []
+    if named:
+        more = f", and {len(clear) - _MOST} more" if len(clear) > _MOST else ""
+        said.append(
+            Statement(
+                "finding",
+                f"Average effects on P({y} = 1) in percentage points, for one unit more or, of a "
+                f"0/1 column, for 1 against 0: {', '.join(named)}{more}.",
+            )
+        )
+    unclear = [name for i, name in enumerate(effects.names) if i not in clear]
+    if unclear:
+        said.append(Statement("finding", f"Not distinguishable from zero: {', '.join(unclear)}."))
+    return said
+
+
+def _about_exclusion(found: Findings, y: str, s: str) -> Statement:
+    test = found.exclusion
+    if found.identification.excluded == ():
+        return Statement(
+            "caution",
+            f"No variable moves {s} without entering the equation of {y}: what is said about "
+            "the unlabelled rows rests on the functional form alone.",
+        )
+    if test is None:
+        names = ", ".join(found.identification.excluded or ())
+        return Statement(
+            "caution", f"Without standard errors it is not known how strongly {names} move(s) {s}."
+        )
+    names, plural = ", ".join(test.columns), len(test.columns) > 1
+    numbers = f"Wald chi2({test.df}) = {test.statistic:.1f}, p {p_text(test.pvalue)}"
+    if test.pvalue >= found.alpha:
+        text = f"do{'' if plural else 'es'} not detectably move {s}"
+    else:
+        text = f"move{'' if plural else 's'} {s}{', but weakly' * test.weak}"
+    kind: Literal["finding", "caution"] = "caution" if test.weak else "finding"
+    do = "they do" if plural else "it does"
+    return Statement(
+        kind,
+        f"Exclusion restriction: {names} {text} ({numbers}). That {do} not enter the equation of "
+        f"{y} is an assumption, which the data cannot test.",
+    )
+
+
+def _about_sensitivity(found: Findings) -> list[Statement]:
+    said = []
+    span = f"error correlations from {GRID[0]:g} to {GRID[-1]:g}"
+    if found.effect is not None and found.effect.tipping is not None:
+        tipping = found.effect.tipping
+        where = [
+            f"{at:.2f} ({change})"
+            for at, change in zip(tipping["at"], tipping["change"], strict=True)
+        ]
+        text = f"Neither its sign nor its significance changes across {span}."
+        if where:
+            text = f"Across {span} it tips at {', '.join(where)}."
+            if found.profile is not None:
+                low, high = found.profile.interval
+                inside = int(tipping["at"].between(low, high).sum())
+                text += (
+                    f" {inside or 'None'} of these lie{'s' * (inside < 2)} among the values that "
+                    f"the data do not reject, {low:.2f} to {high:.2f}."
+                )
+        said.append(Statement("finding", f"The effect of {found.variable}: {_lower(text)}"))
+    if found.prevalence is not None and found.prevalence.bounds is not None:
+        table, words = found.prevalence.table, span
+        supported = table.get("supported", pd.Series(dtype=bool))
+        if found.profile is not None and supported.any():
+            table, words = table[supported], "the error correlations tried and not rejected"
+        ends, worst = table["estimate"].agg(["min", "max"]), found.prevalence.bounds
+        said.append(
+            Statement(
+                "finding",
+                f"Across {words}, the share in the population runs from {ends['min']:.1%} to "
+                f"{ends['max']:.1%}; whatever the missing labels are, it lies between "
+                f"{worst[0]:.1%} and {worst[1]:.1%}.",
+            )
+        )
+    return said
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def identification_lines(found: Findings) -> list[str]:
+    """The identification report; the exclusion has a sentence of its own."""
+    return str(replace(found.identification, excluded=None)).splitlines()

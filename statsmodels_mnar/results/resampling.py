@@ -1,0 +1,138 @@
+"""Refits of a fitted selection model: bootstrap, jackknife, other draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from statsmodels.base.model import GenericLikelihoodModelResults
+
+from . import bootstrap, jackknife, simulation
+from .bootstrap import BootstrapResults, Kind
+from .groups import group_codes
+from .jackknife import JackknifeResults
+from .simulation import SimulationError
+
+Floats = NDArray[np.float64]
+
+
+class Resampling(GenericLikelihoodModelResults):
+    """Refits of a fitted selection model: bootstrap, jackknife, other draws."""
+
+    fit_info: Any  # of SelectionResults
+    _simulation_error: SimulationError | None = None
+
+    def bootstrap(
+        self,
+        n_rep: int = 999,
+        kind: Kind | None = None,
+        rng: int | np.random.Generator | None = None,
+        *,
+        groups: Any = None,
+        progress: bool = False,
+        n_jobs: int | None = None,
+        **fit_options: Any,
+    ) -> BootstrapResults:
+        """Bootstrap that repeats every step of the fit, first stages included.
+
+        Parameters
+        ----------
+        n_rep : int
+            Replicates.
+        kind : {"pairs", "cluster", "weighted"}, optional
+            Draw rows; draw clusters; or give rows (clusters, where there are any) exponential
+            weights, the Bayesian bootstrap, in which no replicate loses a category or separates.
+            By default "cluster" where the fit has clusters, else "pairs".
+        rng : int or Generator, optional
+        groups : optional
+            Clusters as in ``cov_kwds``; by default those of the fit.
+        progress : bool
+            Show a bar.
+        n_jobs : int, optional
+            For fits that have no batch (a scikit-learn first stage, the paper's descent), which go
+            through joblib.
+        **fit_options
+            Of ``fit``; by default the method and penalty of this fit.
+
+        Returns
+        -------
+        BootstrapResults
+            With ``bse``, ``cov``, ``bias``, ``conf_int(kind=)``, ``summary()``, ``plot()`` and the
+            replicates that ``failed``. Replicates are fitted under the normalization of this fit's
+            face.
+
+        Examples
+        --------
+        >>> from statsmodels_mnar import GreeneSelectionLogit
+        >>> from statsmodels_mnar.datasets import simulate_greene
+        >>> model = GreeneSelectionLogit.from_formula(
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data,
+        ...     normalization="loading")
+        >>> draws = model.fit().bootstrap(n_rep=50, rng=0)
+        >>> draws.failed.total(), draws.replicates.shape
+        (0, (50, 8))
+        """
+        return bootstrap.bootstrap(
+            self, n_rep, kind, rng, groups, progress=progress, n_jobs=n_jobs, **fit_options
+        )
+
+    def jackknife(
+        self,
+        *,
+        groups: Any = None,
+        progress: bool = False,
+        n_jobs: int | None = None,
+        **fit_options: Any,
+    ) -> JackknifeResults:
+        """Refit without each row, or without each cluster where there are clusters.
+
+        Parameters
+        ----------
+        groups : optional
+            Clusters as in ``cov_kwds``; by default those of the fit.
+        progress : bool
+            Show a bar.
+        n_jobs, **fit_options
+            As in :meth:`bootstrap`.
+        """
+        return jackknife.jackknife(self, groups, progress=progress, n_jobs=n_jobs, **fit_options)
+
+    def simulation_error(self, n_sets: int = 20, *, progress: bool = False) -> SimulationError:
+        """Refit with independent sets of draws: how much the estimates depend on them.
+
+        Afterwards ``summary()`` shows each parameter's simulation error too.
+
+        Parameters
+        ----------
+        n_sets : int
+            Sets of draws.
+        progress : bool
+            Show a bar.
+        """
+        self._simulation_error = simulation.simulation_error(self, n_sets, progress=progress)
+        return self._simulation_error
+
+    @property
+    def multistart(self) -> pd.DataFrame:
+        """Where the free form's search started, and where each start led.
+
+        One row for each start, the best first; ``fit(n_starts=50)`` spreads that many.
+        """
+        rows = []
+        for start, solution in self.fit_info.starts:
+            at = {"start_sigma": np.exp(start[-2]), "start_rho": np.tanh(start[-1])}
+            at |= {"sigma": np.exp(solution.params[-2]), "rho": np.tanh(solution.params[-1])}
+            at |= {"llf": solution.value, "status": solution.status.name.lower()}
+            rows.append(at | {"iterations": solution.n_iter})
+        if not rows:
+            raise ValueError("multistart needs normalization='free' and method='newton'")
+        return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
+
+    def _codes(self, groups: Any) -> tuple[NDArray[np.int64], ...]:
+        return group_codes(groups, self.model.design, self.model._frame)
+
+    def _refit_influence(self) -> Floats | None:
+        """Influence of every row on estimates whose every step is repeated, (n, P)."""
+        return self._param_influence()

@@ -1,0 +1,257 @@
+"""The sections of a report's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from ..inference.sensitivity import Sensitivity
+from . import page
+from .findings import Findings, identification_lines, read
+from .record import versions
+
+_CRITERIA = {
+    "llf": "Log-likelihood",
+    "llindep": "Log-likelihood, equations apart",
+    "aic": "AIC",
+    "bic": "BIC",
+    "prsquared": "Pseudo R-squared",
+    "objective": "Objective",
+    "soft_selection": "Soft selection",
+}
+
+
+def page_of(results: Any, found: Findings, title: str | None, figures: bool) -> str:
+    """The whole report as HTML."""
+    design = results.model.design
+    title = title or f"{type(results.model).__name__}: {design.outcome_name}"
+    draw = _drawer(figures)
+    statements = [(each.kind, each.text) for each in read(results, found)]
+    used = ", ".join(f"{name} {number}" for name, number in versions().items())
+    sections = [
+        page.section("What the data say", page.listing(statements, "reading")),
+        _data(results),
+        _estimates(results, found),
+        _effects(results, found, draw),
+        _identification(results, found, draw),
+        _sensitivity(results, found, draw),
+        _fit_of_the_seen(results, draw),
+        page.section(
+            "The summary as text",
+            page.folded("Show it", page.preformatted(str(results.summary(alpha=found.alpha)))),
+        ),
+    ]
+    header = (
+        f"<header>\n<h1>{escape(title)}</h1>\n"
+        + page.paragraph(
+            f"{design.outcome_name} is known for {results.nobs_selected:,.0f} of "
+            f"{results.nobs:,.0f} rows. {1 - found.alpha:.0%} intervals; tests at the "
+            f"{found.alpha:.0%} level.",
+            "lead",
+        )
+        + "\n</header>"
+    )
+    footer = f"<footer>{page.paragraph(f'Made with {used}.')}</footer>"
+    return page.document(title, [header, *(part for part in sections if part), footer])
+
+
+Draw = Callable[[Callable[[], Any], str, str], str]
+
+
+def _drawer(figures: bool) -> Draw:
+    """A figure with its alternative text and caption, or nothing where none are wanted."""
+
+    def draw(make: Callable[[], Any], alt: str, caption: str) -> str:
+        if not figures:
+            return ""
+        try:
+            return page.figure(make(), alt, caption)
+        except ValueError as error:  # a picture that these data do not bear; the tables are there
+            return page.paragraph(f"No picture: {error}.", "note")
+
+    return draw
+
+
+def _data(results: Any) -> str:
+    model, design = results.model, results.model.design
+    formulas = [
+        ("Outcome equation", getattr(model, "formula", None) or ", ".join(design.outcome_names)),
+        (
+            "Selection equation",
+            getattr(model, "select_formula", None) or ", ".join(design.select_names),
+        ),
+    ]
+    dropped = {name: count for name, count in design.dropped._asdict().items() if count}
+    words = {"subset": "outside the subset", "missing": "with missing covariates"}
+    words["outcome"] = "selected but without an outcome"
+    counts = [
+        ("Rows", f"{results.nobs:,.0f}"),
+        (f"Labelled ({design.select_name} = 1)", f"{results.nobs_selected:,.0f}"),
+        ("Unlabelled", f"{results.nobs_unselected:,.0f}"),
+        ("Missing ratio", f"{results.eta:.1%}"),
+        *((f"Dropped, {words[name]}", f"{count:,}") for name, count in dropped.items()),
+    ]
+    if design.weight_kind is not None:
+        counts.append(("Weights", design.weight_kind))
+    return page.section("Data", page.facts([*formulas, *counts], "What went into the model"))
+
+
+def _estimates(results: Any, found: Findings) -> str:
+    tidy = results.tidy(found.alpha)
+    design = results.model.design
+    captions = {
+        "outcome": f"Outcome equation: {design.outcome_name}",
+        "select": f"Selection equation: {design.select_name}",
+        "dependence": "Dependence, as estimated",
+    }
+    parts = []
+    for equation, caption in captions.items():
+        rows = tidy[tidy["equation"] == equation]
+        if len(rows):
+            numbers = rows.set_index("term").rename_axis("variable").iloc[:, 1:]
+            parts.append(page.table(_tested(numbers, "coef", found.alpha), caption))
+    dependence = results.dependence_table(found.alpha)
+    dependence = dependence.set_axis(["estimate", "std err", *_ends(found.alpha)], axis=1)
+    parts.append(page.table(dependence.rename_axis("quantity"), "Dependence of the two equations"))
+    criteria = [(_CRITERIA[name], f"{v:#.6g}") for name, v in results._criteria().items()]
+    parts.append(
+        page.facts(
+            [
+                ("Status", results.status.value),
+                ("Standard errors", results.cov_kwds["description"]),
+                *criteria,
+            ],
+            "Fit",
+        )
+    )
+    return page.section("Estimates", *parts)
+
+
+def _ends(alpha: float) -> tuple[str, str]:
+    return f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
+
+
+def _tested(frame: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
+    """Estimate, error, z, p and interval, with few digits for z and p."""
+    table = frame.set_axis([name, "std err", "z", "P>|z|", *_ends(alpha)], axis=1).astype(object)
+    table["z"] = [page.number(z, 2) for z in frame.iloc[:, 2]]
+    shown = ["<0.001" if p < 5e-4 else f"{p:.3f}" if p >= 0 else "" for p in frame.iloc[:, 3]]
+    table["P>|z|"] = shown
+    return table
+
+
+def _effects(results: Any, found: Findings, draw: Draw) -> str:
+    words = results._in_words()
+    parts = [
+        page.paragraph(
+            "Averages over all rows. A variable that enters both equations has its total effect.",
+            "note",
+        )
+    ]
+    for which, effects in found.effects.items():
+        frame = _tested(effects.summary_frame(found.alpha), "effect", found.alpha)
+        parts.append(page.table(frame, f"Average marginal effects on {words[which]}"))
+    shown = [found.effects[which] for which in ("mean", "mean-unselected")]
+    if shown[0].names:
+        parts.append(
+            draw(
+                lambda: results.plot_margeff(shown, alpha=found.alpha),
+                "Average marginal effects with intervals, in the population and among the "
+                "unlabelled; the numbers are those of the tables above.",
+                "Average marginal effects in the population and among the unlabelled.",
+            )
+        )
+    along = _curve_variable(results, found)
+    if along is not None:
+        parts.append(
+            draw(
+                lambda: results.plot_probabilities(along, alpha=found.alpha),
+                f"Predicted probability of {results.model.design.outcome_name} = 1 along {along}: "
+                "in the population, for labelled and for unlabelled rows.",
+                f"Predicted probabilities along {along}, other variables at their means.",
+            )
+        )
+    shares = found.shares.set_axis(["share", "std err", *_ends(found.alpha)], axis=1)
+    parts.append(
+        page.table(
+            shares.rename_axis("rows"),
+            f"Share of {results.model.design.outcome_name} = 1 (labelled rows: as observed)",
+        )
+    )
+    return page.section("Effects and probabilities", *parts)
+
+
+def _curve_variable(results: Any, found: Findings) -> str | None:
+    """The variable of the data behind the effect that is followed."""
+    spec = results.model.design.outcome_spec
+    if spec is None or found.variable in spec.columns:
+        return found.variable
+    if results.model._frame is None:
+        return None
+    inside = [name for name in spec.columns if name in (found.variable or "")]
+    return next(iter([*inside, *spec.columns]), None)
+
+
+def _identification(results: Any, found: Findings, draw: Draw) -> str:
+    parts = [page.listing((None, line) for line in identification_lines(found))]
+    if found.profile is not None:
+        low, high = found.profile.interval
+        level = f"{found.profile.level:.0%}"
+        parts.append(
+            draw(
+                lambda: results.plot_profile(found.profile),
+                f"Profile log-likelihood of the error correlation: highest at "
+                f"{found.profile.estimate:.2f}, above the cut from {low:.2f} to {high:.2f}.",
+                f"Profile log-likelihood of the error correlation and its {level} interval, "
+                f"{low:.2f} to {high:.2f}.",
+            )
+        )
+    elif "profile" in found.absent:
+        parts.append(page.paragraph(f"No profile: {found.absent['profile']}.", "note"))
+    return page.section("Identification", *parts)
+
+
+def _sensitivity(results: Any, found: Findings, draw: Draw) -> str:
+    shown = [each for each in (found.prevalence, found.effect) if each is not None]
+    if not shown:
+        reason = found.absent.get("prevalence", "no refits were made")
+        note = page.paragraph(f"No sensitivity to the dependence: {reason}.", "note")
+        return page.section("Sensitivity", note)
+    note = page.paragraph(
+        "How the conclusions move with the error correlation, about which the data tell least. "
+        "Values that the data do not reject are marked.",
+        "note",
+    )
+    parts = [part for each in shown for part in _one_sensitivity(results, each, found.alpha, draw)]
+    return page.section("Sensitivity", note, *parts)
+
+
+def _one_sensitivity(results: Any, held: Sensitivity, alpha: float, draw: Draw) -> tuple[str, str]:
+    """The picture, and its numbers folded away."""
+    target = held.target.replace("'mean'", results._in_words()["mean"])
+    what = f"{target[0].upper()}{target[1:]}"
+    low, high = held.table["estimate"].min(), held.table["estimate"].max()
+    picture = draw(
+        lambda: results.plot_sensitivity(held),
+        f"{what} along the error correlation: from {low:.3f} to {high:.3f}; the numbers follow.",
+        f"{what}, refitted with the error correlation held at each value.",
+    )
+    ends = dict(zip(("ci_lower", "ci_upper"), _ends(alpha), strict=True))
+    table = held.table.rename(columns={"se": "std err", "loglik": "log-lik.", **ends})
+    table.index = pd.Index([page.number(v, 1) for v in table.index], name="error correlation")
+    if "supported" in table:
+        table["supported"] = table["supported"].map({True: "yes", False: "no"})
+    return picture, page.folded("The numbers", page.table(table, f"Sensitivity of {target}"))
+
+
+def _fit_of_the_seen(results: Any, draw: Draw) -> str:
+    picture = draw(
+        results.plot_calibration,
+        "Observed shares of ones against predicted probabilities on the labelled rows, by "
+        "quantiles of the prediction; points on the diagonal are well calibrated.",
+        "Calibration on the labelled rows, the part of the model that the data can see.",
+    )
+    return page.section("Calibration", picture) if picture else ""

@@ -1,0 +1,67 @@
+"""The problem sets run, have what a problem set needs, and become notebooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "coursework"
+SETS = sorted(FOLDER.glob("[0-9]_*.py"))
+
+
+def cells(path: Path) -> list[tuple[str, str]]:
+    """(first line, rest) of every cell of a percent file."""
+    parts = path.read_text(encoding="utf-8").split("\n# %%")[1:]
+    return [(head, body) for head, _, body in (part.partition("\n") for part in parts)]
+
+
+def test_there_are_three():
+    assert len(SETS) == 3
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_every_question_has_a_good_answer_and_a_solution(path):
+    found = cells(path)
+    questions = [i for i, (_, body) in enumerate(found) if "## Question" in body]
+    assert len(questions) >= 5
+    assert any("*Hint.*" in found[i][1] for i in questions)
+    for i in questions:
+        assert "*A good answer*" in found[i][1]
+        head, code = found[i + 1]
+        assert "solution" in head and "print(" in code
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_runs_on_a_short_setting(path, tmp_path):
+    # Without the data folder: the second set then reads what statsmodels ships.
+    environment = {k: v for k, v in os.environ.items() if k != "STATSMODELS_MNAR_DATA"}
+    environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "error::UserWarning:__main__", str(path), "--short"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") > 20
+    assert "nan" not in done.stdout.lower()
+    assert list(tmp_path.iterdir()) == []  # leaves nothing behind
+
+
+@pytest.mark.parametrize("solutions", [True, False])
+def test_becomes_notebooks(tmp_path, solutions):
+    pytest.importorskip("jupytext")
+    make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
+    written = make(tmp_path, solutions=solutions)
+    assert len(written) == len(SETS)
+    for path, source in zip(written, SETS, strict=True):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        text = json.dumps(notebook)
+        assert ("solution" in text) == solutions
+        assert text.count("## Question") == source.read_text(encoding="utf-8").count("## Question")
+        assert not any(cell.get("outputs") for cell in notebook["cells"])

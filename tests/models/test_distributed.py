@@ -1,0 +1,573 @@
+"""Fits to data in partitions, streamed and on worker processes, equal the fit in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.tools.sm_exceptions import ModelWarning
+
+from statsmodels_mnar import (
+    BiasCorrLogit,
+    DesignError,
+    Execution,
+    GreeneSelectionLogit,
+    MissingOutcomeWarning,
+    NotInMemoryError,
+    NoVariationError,
+    ProbitSelection,
+    SingularDesignError,
+    exclusion_test,
+    local_workers,
+)
+from statsmodels_mnar.datasets import simulate_greene
+
+dask = pytest.importorskip("dask.dataframe")
+pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+
+N = 1_500
+# A spline, a centred column, strings and categories, of which one occurs nowhere.
+FORMULA = "y ~ bs(x1, df=4) + center(x2) + g"
+SELECT = "s ~ x1 + x2 + z + c"
+TOLERANCE = 1e-9
+
+
+def simulated(seed: int) -> pd.DataFrame:
+    data = simulate_greene(N, rng=seed).data
+    rng = np.random.default_rng(seed)
+    # Some partitions lack a level, and the first has the categories in another order of use.
+    data["g"] = np.where(np.arange(N) < 450, "b", rng.choice(list("abc"), N))
+    kinds = ["lo", "never", "mid", "hi"]
+    data["c"] = pd.Categorical(rng.choice(["lo", "mid", "hi"], N), categories=kinds)
+    data.loc[:200, "c"] = "hi"
+    data["firm"] = rng.integers(0, 40, N)
+    data["year"] = rng.choice(["y1", "y2", "y3"], N)
+    data["count"] = rng.integers(1, 4, N).astype(float)
+    data["known"] = 0.1 * rng.standard_normal(N)
+    data.loc[5:50, "x1"] = np.nan
+    return data
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return simulated(9)  # sigma and rho free: a maximum in the interior
+
+
+def as_parquet(data: pd.DataFrame, folder: Path) -> str:
+    for i, rows in enumerate(np.array_split(np.arange(len(data)), 3)):
+        path = folder / f"part-{i}.parquet"
+        data.iloc[rows].to_parquet(path, row_group_size=200, index=False)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def parquet(data, tmp_path_factory) -> str:
+    return as_parquet(data, tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def client():
+    # A worker that is told to end may say so in a warning.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with local_workers(2) as client:
+            yield client
+
+
+@dataclass
+class Ways:
+    """The same data for ``from_formula``, in memory and in partitions."""
+
+    client: Any
+    frame: pd.DataFrame
+    parquet: str
+
+    def __iter__(self):
+        yield "blocks", self.frame, Execution(partition_rows=700, threads=2)
+        yield "stream", self.parquet, Execution(partition_rows=400, memory=100_000)
+        yield "cluster", self.parquet, Execution(partition_rows=500, client=self.client)
+
+
+@pytest.fixture
+def ways(client, data, parquet):
+    return Ways(client, data, parquet)
+
+
+def quiet(fit, *args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return fit(*args, **options)
+
+
+def assert_same(found, expected, tolerance=TOLERANCE):
+    """Log-likelihood, parameters and covariance."""
+    assert found.status is expected.status
+    assert found.params.index.equals(expected.params.index)
+    assert abs(found.llf - expected.llf) <= tolerance * max(1.0, abs(expected.llf))
+    np.testing.assert_allclose(found.params, expected.params, rtol=tolerance, atol=tolerance)
+    errors = np.outer(expected.bse, expected.bse)
+    np.testing.assert_allclose(
+        np.asarray(found.cov_params()) / errors,
+        np.asarray(expected.cov_params()) / errors,
+        rtol=0,
+        atol=tolerance,
+    )
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+MODELS = [
+    (GreeneSelectionLogit, {"normalization": "free"}),
+    (GreeneSelectionLogit, {"normalization": "loading"}),
+    (GreeneSelectionLogit, {"normalization": {"sigma": 1.0}}),
+    (ProbitSelection, {}),
+    (BiasCorrLogit, {"normalization": {"sigma": 1.0}, "selection_model": "logit"}),
+    slow(GreeneSelectionLogit, {"normalization": {"rho": 0.5}}),
+    slow(GreeneSelectionLogit, {"normalization": "probit"}),
+    slow(GreeneSelectionLogit, {"normalization": "independent"}),
+    slow(BiasCorrLogit, {"normalization": "loading"}),
+    (BiasCorrLogit, {"normalization": {"sigma": 1.0}, "soft_selection": "rowwise",
+                     "soft_pseudolabels": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "options"), MODELS, ids=lambda v: getattr(v, "__name__", None))
+def test_every_way_gives_the_fit_in_memory(model, options, ways):
+    fit_options = {"penalty": 1e-4} if "soft_selection" in options else {}
+
+    def fit(data, execution=None):
+        built = model.from_formula(FORMULA, SELECT, data, execution=execution, **options)
+        return quiet(built.fit, **fit_options)
+
+    expected = fit(ways.frame)
+    for _, source, execution in ways:
+        assert_same(fit(source, execution), expected)
+
+
+@pytest.mark.parametrize(("seed", "status"), [(2, "RHO_PLUS"), (5, "SIGMA_INFINITE")])
+def test_the_free_model_ends_on_its_faces_too(seed, status, tmp_path):
+    data = simulated(seed)
+    expected = quiet(GreeneSelectionLogit.from_formula("y ~ x1 + x2", "s ~ x1 + z", data).fit)
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x1 + x2", "s ~ x1 + z", as_parquet(data, tmp_path), execution=Execution(600)
+    )
+    found = quiet(model.fit)
+    assert expected.status.name == status  # the data of the other tests lie inside
+    assert found.fit_info.faces.keys() == expected.fit_info.faces.keys()
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    "weights", [{}, {"freq_weights": "count"}, {"prob_weights": "count"}], ids=str
+)
+def test_covariances_tests_and_summaries_are_those_in_memory(weights, ways):
+    options = {"normalization": "loading", "offset_select": "known", **weights}
+    expected = GreeneSelectionLogit.from_formula(FORMULA, SELECT, ways.frame, **options).fit()
+    kinds = [("HC0", {}), ("HC1", {}), ("cluster", {"groups": "firm"})]
+    kinds += [("cluster", {"groups": ["firm", "year"], "use_correction": False})]
+    if "prob_weights" not in weights:
+        kinds += [("nonrobust", {}), ("OPG", {})]
+    for name, source, execution in ways:
+        if weights and name != "stream":
+            continue
+        found = GreeneSelectionLogit.from_formula(
+            FORMULA, SELECT, source, execution=execution, **options
+        ).fit()
+        assert (found.nobs, found.nobs_selected) == (expected.nobs, expected.nobs_selected)
+        assert (found.df_resid, found.df_model) == (expected.df_resid, expected.df_model)
+        assert found.llnull == pytest.approx(expected.llnull, rel=TOLERANCE)
+        if name == "stream":
+            lines = [str(r.summary()).splitlines()[4:] for r in (found, expected)]
+            assert [x for x in lines[0] if "Time:" not in x] == [
+                x for x in lines[1] if "Time:" not in x
+            ]
+        for cov_type, groups in kinds:
+            one, two = (r.get_robustcov_results(cov_type, **groups) for r in (found, expected))
+            assert_same(one, two)
+            assert one.cov_kwds == two.cov_kwds
+            tests = [r.test_independence("score").statistic for r in (one, two)]
+            assert tests[0] == pytest.approx(tests[1], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("options", "method"), [({"integration": "simulation"}, "newton"), ({}, "lbfgs")]
+)
+def test_simulated_integrals_and_other_optimisers_run_over_partitions(options, method, data):
+    small = data.iloc[:600]
+    fits = [
+        quiet(
+            GreeneSelectionLogit.from_formula(
+                "y ~ x1",
+                "s ~ x1 + z",
+                small,
+                normalization={"sigma": 1.0},
+                execution=execution,
+                **options,
+            ).fit,
+            method=method,
+        )
+        for execution in (None, Execution(partition_rows=250))
+    ]
+    # Draws belong to the rows' places in the data, whatever the partition.
+    assert fits[0].llf == pytest.approx(fits[1].llf, abs=1e-7)
+    np.testing.assert_allclose(fits[0].params, fits[1].params, atol=1e-4)
+
+
+def test_dask_and_polars_frames_are_read(data, client, parquet):
+    options = {"normalization": "loading"}
+    expected = GreeneSelectionLogit.from_formula(FORMULA, SELECT, data, **options).fit()
+    frame = dask.from_pandas(data, npartitions=4)
+    model = GreeneSelectionLogit.from_formula(FORMULA, SELECT, frame, **options)
+    assert model._frames.client is client  # the current one
+    assert_same(model.fit(cov_type="nonrobust"), expected)
+    read = GreeneSelectionLogit.from_formula(FORMULA, SELECT, dask.read_parquet(parquet), **options)
+    assert read.design.n_partitions == 3
+    assert_same(read.fit(), expected)
+    polars = pytest.importorskip("polars")
+    plain = polars.from_pandas(data.astype({"c": str}))  # polars has no order of categories
+    fits = [
+        GreeneSelectionLogit.from_formula(FORMULA, SELECT, frame, **options).fit()
+        for frame in (data.astype({"c": str}), plain, plain.lazy())
+    ]
+    for found in fits[1:]:
+        assert_same(found, fits[0])
+
+
+# -- faults ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_killed_in_mid_iteration_changes_nothing(data, parquet):
+    options = {"normalization": "loading"}
+    expected = GreeneSelectionLogit.from_formula(FORMULA, SELECT, data, **options).fit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with local_workers(2, silence_logs=50) as client:
+            execution = Execution(partition_rows=200, client=client)
+            model = GreeneSelectionLogit.from_formula(
+                FORMULA, SELECT, parquet, execution=execution, **options
+            )
+            before = set(client.run(os.getpid).values())
+            killed = []
+
+            def kill(step):
+                if step.iteration == 1:
+                    killed.append(min(before))
+                    os.kill(killed[0], signal.SIGKILL)
+
+            found = model.fit(callback=kill)
+            assert killed and killed[0] not in client.run(os.getpid).values()
+    assert_same(found, expected)
+
+
+DRIVER = """
+import sys
+from statsmodels_mnar import Execution, GreeneSelectionLogit, local_workers
+
+if __name__ == "__main__":
+    import os
+    with local_workers(2) as client:
+        pids = list(client.run(os.getpid).values())
+        model = GreeneSelectionLogit.from_formula(
+            "y ~ x1", "s ~ x1 + z", sys.argv[1], normalization="loading",
+            execution=Execution(partition_rows=500, client=client))
+        def show(step):
+            print(*pids, flush=True)
+            import time
+            time.sleep(30)
+        model.fit(callback=show)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
+def test_an_interrupted_driver_leaves_no_workers(how, parquet, tmp_path):
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    driver = subprocess.Popen(
+        [sys.executable, str(script), parquet], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert driver.stdout is not None
+    with driver:
+        pids = [int(pid) for pid in driver.stdout.readline().split()]
+        assert len(pids) == 2
+        driver.send_signal(how)
+        assert driver.wait(30) != 0
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_bad_data_name_the_file_and_the_row(on_cluster, data, client, tmp_path):
+    bad = data.copy()
+    bad.loc[850, ["s", "y"]] = 1.0, 3.0
+    folder = as_parquet(bad, tmp_path)
+    execution = Execution(partition_rows=300, client=client if on_cluster else None)
+    where = r"part-1\.parquet, rows 200 to 499: outcome 'y'.* first in row 850 of the data"
+    with pytest.raises(DesignError, match=where):
+        GreeneSelectionLogit.from_formula(FORMULA, SELECT, folder, execution=execution)
+    bad = data.copy()
+    bad.loc[1100, "z"] = np.inf
+    with pytest.raises(DesignError, match=r"rows 1000 to 1499.*: infinite values in z.* row 1100"):
+        GreeneSelectionLogit.from_formula(FORMULA, SELECT, bad, execution=Execution(500))
+
+
+def test_checks_of_the_whole_data_see_what_no_partition_shows(data):
+    def build(formula, select, frame, **options):
+        return GreeneSelectionLogit.from_formula(
+            formula, select, frame, normalization="loading", execution=Execution(500), **options
+        )
+
+    twice = data.assign(double=2.0 * data.x1 + data.x2)
+    with pytest.raises(SingularDesignError, match="collinear columns"):
+        build("y ~ x1 + x2 + double", SELECT, twice).fit()
+    with pytest.raises(NoVariationError, match=f"all {N - 46} rows are selected"):
+        build("y ~ x1", "s ~ x1 + z", data.assign(s=1, y=data.y_full)).fit()
+    with pytest.raises(NoVariationError, match="outcome y is 1 on all"):
+        build("y ~ x1", "s ~ x1 + z", data.assign(y=data.y.where(data.y.isna(), 1.0))).fit()
+    with pytest.warns(MissingOutcomeWarning, match=r"^\d+ selected row\(s\)"):
+        model = build("y ~ x1", "s ~ x1 + z", data.assign(y=data.y.where(data.index > 700)))
+    complete = data.x1.notna() & (data.index <= 700)
+    assert model.design.dropped.outcome == int((data.s[complete] == 1).sum())
+    with pytest.warns(match="no exclusion restriction"):
+        build("y ~ x1 + x2", "s ~ x1 + x2", data).fit()
+    with pytest.raises(DesignError, match="must name a column"):
+        build("y ~ x1", "s ~ x1 + z", data, offset=np.zeros(N))
+    with pytest.raises(DesignError, match="missing='raise'"):
+        build("y ~ x1", "s ~ x1 + z", data, missing="raise")
+
+
+def test_an_empty_partition_and_one_without_labels_do_no_harm(data):
+    gaps = data.copy()
+    gaps.loc[600:899, "z"] = np.nan  # a whole partition
+    gaps.loc[900:1199, ["s", "y"]] = 0, np.nan
+    options = {"normalization": "loading", "freq_weights": "count"}
+    gaps.loc[300:599, "count"] = 0.0
+    fits = [
+        GreeneSelectionLogit.from_formula(
+            FORMULA, SELECT, gaps, execution=execution, **options
+        ).fit(cov_type="cluster", cov_kwds={"groups": "firm"})
+        for execution in (None, Execution(partition_rows=300))
+    ]
+    assert_same(fits[1], fits[0])
+
+
+# -- checkpoints and progress ----------------------------------------------------------------------
+
+
+class Stop(Exception):
+    """In place of a power cut."""
+
+
+@pytest.mark.parametrize("kind", [GreeneSelectionLogit, BiasCorrLogit])
+def test_a_fit_resumes_from_its_checkpoint(kind, data, tmp_path, monkeypatch):
+    from statsmodels_mnar.engine.execution import LocalPartitions
+
+    def model(frame=data):
+        return kind.from_formula(
+            "y ~ x1 + g", "s ~ x1 + z", frame, normalization={"sigma": 1.0},
+            execution=Execution(partition_rows=500),
+        )  # fmt: skip
+
+    def stop(step):
+        if step.iteration == 2:
+            raise Stop
+
+    path = tmp_path / "fit.npz"
+    with pytest.raises(Stop):
+        quiet(model().fit, checkpoint=path, callback=stop)
+    again = model()
+    passes = []
+    original = LocalPartitions.map
+
+    def counted(self, function, *args, **options):
+        passes.append(function.__name__)
+        return original(self, function, *args, **options)
+
+    monkeypatch.setattr(LocalPartitions, "map", counted)
+    resumed = quiet(again.fit, checkpoint=path, cov_type="nonrobust")
+    resumed_passes, passes[:] = passes.count("_evaluate"), []
+    whole = quiet(model().fit, cov_type="nonrobust")
+    assert resumed_passes < passes.count("_evaluate")
+    assert resumed.llf == whole.llf
+    np.testing.assert_array_equal(resumed.params, whole.params)  # to the last digit
+    assert os.listdir(tmp_path) == ["fit.npz"]
+    with pytest.raises(ValueError, match="of a fit to other rows"):
+        model(data.iloc[:1000]).fit(checkpoint=path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="is not one"):
+        model().fit(checkpoint=path)
+
+
+def test_a_checkpoint_needs_partitions(data):
+    with pytest.raises(ValueError, match="checkpoint is for data in partitions"):
+        GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z", data).fit(checkpoint="x.npz")
+
+
+def test_progress_has_a_line_for_each_pass(data, capsys):
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x1", "s ~ x1 + z", data, normalization="loading", execution=Execution(1000)
+    )
+    results = model.fit(disp=True)
+    shown = capsys.readouterr().err
+    last = results.fit_info.solution.n_iter
+    assert "start values: 100%" in shown and f"iteration {last}, log-lik" in shown
+    assert " rows/s" in shown and "<" in shown  # speed, and the time left
+    model.fit()
+    assert capsys.readouterr().err == ""
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(data):
+    """The fit in memory and in partitions."""
+    options = {"normalization": "loading", "freq_weights": "count", "offset": "known"}
+    return [
+        GreeneSelectionLogit.from_formula(
+            "y ~ x1 * x2 + g", SELECT, data, execution=execution, **options
+        ).fit()
+        for execution in (None, Execution(partition_rows=700))
+    ]
+
+
+@pytest.mark.parametrize("which", ["mean", "mean-selected", "prob-select", "p10"])
+def test_average_predictions_and_effects_are_summed_over_partitions(which, pair):
+    expected, found = (r.get_prediction(which=which, average=True) for r in pair)
+    np.testing.assert_allclose(found.summary_frame(), expected.summary_frame(), rtol=1e-9)
+    for at in ("overall", "mean", "zero"):
+        for method in ("dydx", "eydx"):
+            expected, found = (r.get_margeff(at=at, method=method, which=which) for r in pair)
+            assert found.names == expected.names
+            np.testing.assert_allclose(found.margeff, expected.margeff, rtol=1e-8, atol=1e-11)
+            np.testing.assert_allclose(found.margeff_se, expected.margeff_se, rtol=1e-8)
+    held = [r.get_margeff(which="mean-selected", atexog={"x1": 0.5}).margeff for r in pair]
+    np.testing.assert_allclose(held[1], held[0], rtol=1e-9)
+
+
+def test_predictions_come_as_dask_series_or_parquet(pair, data, client, parquet, tmp_path):
+    expected = pair[0].predict(data, which="p11")
+    series = pair[1].predict(dask.from_pandas(data, npartitions=3), which="p11")
+    assert series.npartitions == 3
+    pd.testing.assert_series_equal(series.compute(), expected.rename("p11"))
+    for name, source, own in [("a", parquet, client), ("b", data, None)]:
+        files = pair[1].predict_parquet(
+            source, tmp_path / name, which=["p11", "mean"], keep=["firm"], client=own,
+            partition_rows=800,
+        )  # fmt: skip
+        assert len(files) >= 2 and sorted(files) == files
+        written = pd.read_parquet(tmp_path / name)
+        np.testing.assert_allclose(written.p11, expected)
+        np.testing.assert_array_equal(written.firm, data.firm)
+        assert list(written) == ["firm", "p11", "mean"]
+    with pytest.raises(ValueError, match="is not empty"):
+        pair[1].predict_parquet(data, tmp_path / "a")
+    with pytest.raises(ValueError, match="data lacks the column"):
+        pair[1].predict_parquet(data.drop(columns="x1"), tmp_path / "c")
+
+
+def test_profiles_and_identification_need_no_rows_in_memory(pair):
+    intervals = [r.profile("error_corr").interval for r in pair]
+    np.testing.assert_allclose(intervals[1], intervals[0], atol=1e-7)
+    reports = [r.identification_report().excluded for r in pair]
+    assert reports[0] == reports[1]
+    statistics = [exclusion_test(r).statistic for r in pair]
+    assert statistics[1] == pytest.approx(statistics[0], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        ("pairs", None),
+        ("weighted", "count"),
+        pytest.param("pairs", "count", marks=pytest.mark.slow),
+        pytest.param("weighted", None, marks=pytest.mark.slow),
+    ],
+)
+def test_bootstrap_scatters_as_the_covariance_says(kind, weights, data, client, parquet):
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x1", "s ~ x1 + z", parquet, normalization="loading", freq_weights=weights,
+        execution=Execution(partition_rows=1000, client=client if weights else None),
+    )  # fmt: skip
+    results = model.fit()
+    draws = results.bootstrap(60, kind, rng=0)
+    assert not draws.failed
+    # The standard error of a standard deviation of 60 draws is 9%.
+    np.testing.assert_allclose(draws.bse / results.bse, 1.0, atol=0.35)
+    assert np.all(np.abs(draws.bias) < 0.5 * results.bse)
+    again = results.bootstrap(3, kind, rng=0)
+    assert len(again.replicates) == 3
+    pd.testing.assert_frame_equal(again.replicates, results.bootstrap(3, kind, rng=0).replicates)
+
+
+def test_what_needs_every_row_says_so(pair):
+    found = pair[1]
+    needs_rows = [
+        lambda: found.predict(),
+        lambda: found.get_prediction(),
+        lambda: found.resid,
+        lambda: found.get_margeff(at="median"),
+        lambda: found.jackknife(),
+        lambda: found.bootstrap(3, groups="firm"),
+        lambda: found.model.design.X,
+        lambda: found.model.fit(method="sgd"),
+    ]
+    for call in needs_rows:
+        with pytest.raises(NotInMemoryError, match="partitions"):
+            call()
+    with pytest.raises(ValueError, match="partitions"):
+        found.get_influence()
+    with pytest.raises(ValueError, match="give their names"):
+        found.get_robustcov_results("cluster", groups=np.zeros(N))
+    with pytest.raises(ValueError, match="no column 'nowhere'"):
+        found.get_robustcov_results("cluster", groups="nowhere")
+
+
+def test_results_survive_pickling_and_predict(pair, data):
+    again = pickle.loads(pickle.dumps(pair[1]))
+    np.testing.assert_allclose(again.predict(data), pair[0].predict(data))
+    assert str(again.summary()) == str(pair[1].summary())
+    with pytest.raises(ValueError, match="the data have been removed"):
+        again.get_robustcov_results("HC0")
+
+
+def test_biascorr_refuses_first_stages_that_need_all_rows(data):
+    model = BiasCorrLogit.from_formula(
+        "y ~ x1", "s ~ x1 + z", data, pseudolabel_model="mlp", execution=Execution(1000)
+    )
+    with pytest.raises(NotInMemoryError, match="pseudolabel_model='mlp'"):
+        model.fit()
+
+
+def test_the_formulaic_engine_is_refused(data, monkeypatch):
+    import statsmodels.formula
+
+    monkeypatch.setattr(statsmodels.formula.options, "formula_engine", "formulaic")
+    with pytest.raises(DesignError, match="cannot learn from data in partitions"):
+        GreeneSelectionLogit.from_formula("y ~ x1", "s ~ z", data, execution=Execution())

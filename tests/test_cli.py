@@ -1,0 +1,231 @@
+"""``statsmodels-mnar fit``, run as a user would."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from statsmodels_mnar.__main__ import main
+from statsmodels_mnar.cli import parse_normalization, read_table
+from statsmodels_mnar.datasets import simulate_greene
+
+FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    found = simulate_greene(1_000, rng=2).data.drop(columns="y_full")
+    index = np.arange(len(found))
+    return found.assign(branch=index % 30, region=index % 7, count=1 + index % 3)
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    data.to_csv(folder / "data.csv", index=False)
+    data.to_csv(folder / "data.csv.gz", index=False)
+    data.to_csv(folder / "data.tsv", index=False, sep="\t")
+    data.to_csv(folder / "semicolons.csv", index=False, sep=";")
+    (folder / "empty.csv").touch()
+    (folder / "header.csv").write_text("y,x1\n")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n3,4,5,6\n")
+    (folder / "binary.csv").write_bytes(b"\xff\xfe\x00\x81" * 50)
+    (folder / "bad.parquet").write_text("no parquet")
+    return folder
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def fit(*arguments: str, file: str = "data.csv", formulas: tuple[str, str] = FORMULAS) -> int:
+    return main(["fit", file, *formulas, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "direct"),
+    [
+        ("greene", ["--normalization", "loading"], (GreeneSelectionLogit, "loading")),
+        ("greene", ["--normalization", "sigma=1"], (GreeneSelectionLogit, {"sigma": 1.0})),
+        ("probit", [], (ProbitSelection, None)),
+        ("biascorr", ["--normalization", "sigma=1"], (BiasCorrLogit, {"sigma": 1.0})),
+    ],
+)
+def test_json_has_the_numbers_of_the_same_fit_in_python(
+    model, options, direct, here, data, tmp_path, capsys
+):
+    path = tmp_path / "fit.json"
+    assert fit("--model", model, *options, "--out", str(path)) == 0
+    kind, normalization = direct
+    own = {} if normalization is None else {"normalization": normalization}
+    results = kind.from_formula(*FORMULAS, data, **own).fit()
+    written = json.loads(path.read_text())
+    assert written["model"] == kind.__name__
+    # The file holds numbers as text, so that rows differ in the last digit.
+    assert written["params"] == pytest.approx(results.params.to_dict(), rel=1e-6)
+    assert written["bse"] == pytest.approx(results.bse.to_dict(), rel=1e-6)
+    assert f"{kind.__name__} Results" in capsys.readouterr().out
+
+
+def test_options_reach_the_fit(here, data, tmp_path):
+    path = tmp_path / "fit.json"
+    options = ["--normalization", "loading", "--penalty", "0.001", "--freq-weights", "count"]
+    assert fit(*options, "--groups", "branch", "--out", str(path), "--quiet") == 0
+    written = json.loads(path.read_text())
+    results = GreeneSelectionLogit.from_formula(
+        *FORMULAS, data, normalization="loading", freq_weights="count"
+    ).fit(penalty=0.001, cov_type="cluster", cov_kwds={"groups": "branch"})
+    assert written["bse"] == pytest.approx(results.bse.to_dict(), rel=1e-6)
+    assert written["cov"]["type"] == "cluster"
+    assert written["data"]["nobs"] == data["count"].sum()
+    assert written["status"]["penalty"] == 0.001
+
+
+def test_two_ways_of_clustering(here, capsys):
+    assert fit("--model", "probit", "--groups", "branch", "--groups", "region") == 0
+    assert "cluster" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.tsv"])
+def test_files_are_read(name, here, data):
+    pd.testing.assert_frame_equal(read_table(name), data)
+
+
+def test_parquet_is_read(data, tmp_path):
+    pytest.importorskip("pyarrow")
+    data.to_parquet(tmp_path / "data.parquet")
+    pd.testing.assert_frame_equal(read_table(str(tmp_path / "data.parquet")), data)
+
+
+def test_standard_input_is_read(data, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(data.to_csv(index=False)))
+    pd.testing.assert_frame_equal(read_table("-"), data)
+
+
+def test_several_reports_and_quiet(here, tmp_path, capsys):
+    paths = [tmp_path / f"fit.{suffix}" for suffix in ("html", "tex", "json")]
+    outs = [text for path in paths for text in ("--out", str(path))]
+    assert fit("--normalization", "loading", "--quiet", "--title", "Mine", *outs) == 0
+    assert capsys.readouterr() == ("", "")
+    assert "<h1>Mine</h1>" in paths[0].read_text(encoding="utf-8")
+    assert r"\begin{tabular}" in paths[1].read_text(encoding="utf-8")
+    assert json.loads(paths[2].read_text())["schema"] == 1
+
+
+def test_numpy_in_formulas_and_selection_without_a_left_side(here, capsys):
+    formulas = ("y ~ np.exp(x1) + C(x2)", "~ x1 + x2 + z")
+    assert fit("--model", "probit", formulas=formulas) == 0
+    assert "np.exp(x1)" in capsys.readouterr().out
+
+
+def test_a_fit_that_does_not_converge_has_its_own_exit_code(here, tmp_path, capsys):
+    path = tmp_path / "fit.json"
+    assert fit("--maxiter", "1", "--normalization", "loading", "--out", str(path)) == 3
+    printed, said = capsys.readouterr()
+    assert "not converged" in printed
+    assert said.startswith("statsmodels-mnar: warning: not converged")
+    assert json.loads(path.read_text())["status"]["converged"] is False
+
+
+def test_warnings_are_one_line_on_stderr(here, capsys):
+    formulas = ("y ~ x1 + x2", "s ~ x1 + x2")
+    assert fit("--normalization", "loading", formulas=formulas) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("statsmodels-mnar: warning: no exclusion restriction")
+    assert said.count("\n") == 1
+
+
+def test_progress_is_shown_where_asked_for(here, capsys):
+    assert fit("--normalization", "loading", "--quiet", "--progress") == 0
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert "newton" in said
+
+
+FILES = [
+    ("missing.csv", "missing.csv: no such file"),
+    (".", ".: is a folder"),
+    ("empty.csv", "the file is empty"),
+    ("header.csv", "has no rows"),
+    ("ragged.csv", "not a table separated by ','"),
+    ("binary.csv", "not a text file in UTF-8"),
+    ("semicolons.csv", "use --sep ';'"),
+]
+EQUATIONS = [
+    (("y ~ x1 + nope", FORMULAS[1]), "uses 'nope', which is neither a column of data"),
+    (("y ~ x1 + nope", FORMULAS[1]), "the columns are x1, x2, z, s, y, branch"),
+    (("y ~ x1 +", FORMULAS[1]), "cannot evaluate 'y ~ x1 +'"),
+    (("y x1", FORMULAS[1]), "must have one '~'"),
+    (("y ~ np.foo(x1)", FORMULAS[1]), "has no attribute 'foo'"),
+    (("x1 ~ x2", FORMULAS[1]), "must be 0/1 or boolean"),
+]
+OPTIONS = [
+    (["--normalization", "sigma=a"], "'a' is not a number"),
+    (["--normalization", "lod"], "normalization='lod' is unknown"),
+    (["--groups", "nope"], "--groups 'nope' is not a column"),
+    (["--prob-weights", "nope"], "--prob-weights 'nope' is not a column"),
+    (["--groups", "branch", "--cov-type", "HC0"], "belongs to --cov-type cluster"),
+    (["--cov-type", "cluster"], "needs --groups"),
+    (["--out", "x.pdf"], "must end in one of .html, .tex, .json"),
+    (["--out", "nowhere/x.html"], "'nowhere' does not exist"),
+    (["--alpha", "2"], "must lie between 0 and 1"),
+    (["--penalty", "-1"], "penalty=-1.0"),
+    (["--device", "abacus"], "device='abacus'"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), FILES)
+def test_unusable_files(name, message, here, capsys):
+    assert fit(file=name) == 2
+    check_message(message, capsys)
+
+
+@pytest.mark.parametrize(("formulas", "message"), EQUATIONS)
+def test_unusable_formulas(formulas, message, here, capsys):
+    assert fit(formulas=formulas) == 2
+    check_message(message, capsys)
+
+
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
+def test_unusable_options(options, message, here, capsys):
+    assert fit(*options) == 2
+    check_message(message, capsys)
+
+
+def test_unreadable_parquet(here, capsys):
+    pytest.importorskip("pyarrow")
+    assert fit(file="bad.parquet") == 2
+    check_message("not a Parquet file", capsys)
+
+
+def check_message(message, capsys):
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert said.startswith("statsmodels-mnar: ")
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_options_are_checked_before_the_data_are_read(tmp_path, capsys):
+    assert fit("--out", "x.pdf", file=str(tmp_path / "missing.csv")) == 2
+    assert "x.pdf" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("free", "free"),
+        ("sigma=1", {"sigma": 1.0}),
+        ("rho=-0.5", {"rho": -0.5}),
+        ("sigma = 2, rho = 0.5", {"sigma": 2.0, "rho": 0.5}),
+    ],
+)
+def test_normalizations(text, meant):
+    assert parse_normalization(text) == meant
