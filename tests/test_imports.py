@@ -151,3 +151,15 @@ def test_checker_catches_a_planted_violation(package, path, source, message):
     (found,) = violations(package)
     assert message in found
     assert found.startswith(path)
+
+
+def test_every_module_is_named_in_the_architecture():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    for part in PACKAGE.iterdir():
+        if part.is_dir() and part.name != "__pycache__":
+            modules = {path.stem for path in part.glob("*.py")} - {"__init__"}
+            missing = {name for name in modules if f"`{name}`" not in rows[f"{part.name}/"]}
+            assert not missing, f"the row of {part.name}/ does not name {sorted(missing)}"
+        elif part.suffix == ".py":
+            assert f"`{part.name}`" in page
