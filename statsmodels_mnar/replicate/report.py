@@ -67,6 +67,7 @@ def _plus_minus(value: float, sd: float, digits: int) -> str:
 def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
     """The paper's and our values of one quantity, a panel for each data set."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     frame = frame[frame["quantity"] == quantity]
     datasets = list(frame["dataset"].unique())
@@ -88,6 +89,9 @@ def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
     if quantity == "seconds":
         for axes in grid:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
