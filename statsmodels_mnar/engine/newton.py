@@ -22,6 +22,7 @@ _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of 
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
+_REFINED = 1e-6  # length from which the last step alone gives all digits
 
 
 def newton_batch(
@@ -47,6 +48,12 @@ def newton_batch(
     gtol : float
         Converged when the largest score of unit-size columns, per unit of weight, is below this,
         the quadratic model promises no further gain and the Hessian is negative definite.
+
+    Notes
+    -----
+    On a flat top these hold far from the maximum, at a place that hangs on rounding. A member that
+    would still take a visible step therefore goes on for one more iteration, and the last step of
+    all is taken without another evaluation: Newton's error is then the square of a small one.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -96,6 +103,7 @@ class _Search:
         self.theta, self.free, self.weights = theta, free, weights
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
+        self.refined = torch.zeros_like(self.radius, dtype=torch.bool)  # had one more iteration
         self.lower, self.upper = bounds(objective)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
         self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
@@ -114,7 +122,11 @@ class _Search:
         """Record the iteration, and take out the members that have ended."""
         score, information, side = self._model()
         total = self.objective.totals(self.weights)
-        norm, maximum, flat = judge(score, information, self.at.value, total, gtol)
+        norm, maximum, flat, move = judge(score, information, self.at.value, total, gtol)
+        length = torch.minimum(torch.linalg.vector_norm(move, dim=-1), self.radius)
+        settled = maximum & ((length <= _REFINED) | self.refined)
+        self.refined = self.refined | maximum
+        ending = torch.where(maximum[:, None], self._moved(move), self.theta)
         finite = torch.isfinite(self.at.value)
         values, norms = self.at.value.tolist(), norm.tolist()
         ended: list[int] = []
@@ -124,7 +136,7 @@ class _Search:
             status: Status | None = None
             if not finite[i]:
                 status = Status.NONFINITE
-            elif maximum[i]:
+            elif settled[i] or (last and maximum[i]):
                 status = boundary_status(
                     self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
                 )
@@ -137,7 +149,7 @@ class _Search:
                 status = Status.MAXITER
             if status is not None:
                 ended.append(i)
-                self.done[m] = self._solution(i, m, norms[i], iteration, status)
+                self.done[m] = self._solution(i, m, ending[i], norms[i], iteration, status)
         if ended:
             gone = set(ended)
             self._keep([i for i in range(len(self.member)) if i not in gone])
@@ -146,10 +158,8 @@ class _Search:
         """One trust-region step of every member."""
         score, information, _ = self._model()
         move = trust_region_step(score, information, self.radius)
-        scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
-        trial = self.theta + move / scale
-        trial = torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
-        move = (trial - self.theta) * scale
+        trial = self._moved(move)
+        move = (trial - self.theta) * torch.as_tensor(self.objective.scale, device=trial.device)
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
@@ -175,6 +185,11 @@ class _Search:
         self.theta = torch.where(accept[:, None], trial, self.theta)
         self.at = _where(accept, new, self.at)
 
+    def _moved(self, move: Tensor) -> Tensor:
+        """The parameters after a step in unit-size columns, within their bounds."""
+        trial = self.theta + move / torch.as_tensor(self.objective.scale, device=move.device)
+        return torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
+
     def _model(self) -> tuple[Tensor, Tensor, Tensor]:
         return scaled_model(self.objective, self.theta, self.free, self.at)
 
@@ -182,15 +197,18 @@ class _Search:
         self.member = [self.member[i] for i in index]
         keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
+        self.refined = self.refined[keep]
         self.at = self.at[keep]
         self.weights = None if self.weights is None else self.weights[keep]
         if self.objective.batched:
             self.objective = self.objective.members(keep)
 
-    def _solution(self, i: int, m: int, norm: float, n_iter: int, status: Status) -> Solution:
+    def _solution(
+        self, i: int, m: int, theta: Tensor, norm: float, n_iter: int, status: Status
+    ) -> Solution:
         assert self.at.hessian is not None
         return Solution(
-            params=self.theta[i].cpu().numpy().copy(),
+            params=theta.cpu().numpy().copy(),
             value=float(self.at.value[i]),
             score_norm=norm,
             hessian=self.at.hessian[i].cpu().numpy().copy(),
@@ -243,8 +261,8 @@ def judge(
     total: Tensor | float,
     gtol: float,
     slack: float = 1.0,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each member stands: the score's norm, at a maximum, at a flat end.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where each member stands: the score's norm, at a maximum, at a flat end, and Newton's step.
 
     Parameters
     ----------
@@ -268,7 +286,7 @@ def judge(
     )
     # A negative curvature is a saddle point or a minimum, which the next step leaves.
     flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
-    return norm, maximum, flat
+    return norm, maximum, flat, (vector @ step[..., None])[..., 0]
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

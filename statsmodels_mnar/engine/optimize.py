@@ -154,9 +154,10 @@ def _in_easy_units(
     params[:, :p] *= _outcome_scales(params)
     at = objective.evaluate(params, 2, weights)
     assert at.hessian is not None
+    ends = zip(found, params, at.value.tolist(), at.hessian.cpu().numpy(), strict=True)
     return [
-        replace(solution, params=own, hessian=hessian)
-        for solution, own, hessian in zip(found, params, at.hessian.cpu().numpy(), strict=True)
+        replace(solution, params=own, value=value, hessian=hessian)
+        for solution, own, value, hessian in ends
     ]
 
 
