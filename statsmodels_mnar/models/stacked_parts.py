@@ -22,7 +22,7 @@ from ..inference.stacked import (
     influence,
     outer_products,
 )
-from .first_stage import Softening, soften_rows
+from .softening import Softening, soften_rows
 
 Floats = NDArray[np.float64]
 
