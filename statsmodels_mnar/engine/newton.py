@@ -22,7 +22,7 @@ _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of 
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
-_REFINED = 1e-6  # length from which the last step alone gives all digits
+_SHORT = 1e-6  # the same, where nothing is left to refine
 
 
 def newton_batch(
@@ -51,9 +51,9 @@ def newton_batch(
 
     Notes
     -----
-    On a flat top these hold far from the maximum, at a place that hangs on rounding. A member that
-    would still take a visible step therefore goes on for one more iteration, and the last step of
-    all is taken without another evaluation: Newton's error is then the square of a small one.
+    On a flat top these hold some way from the maximum, at a place that hangs on rounding. A member
+    whose next step is not yet short goes on for one more iteration, and then takes the next step
+    too, unevaluated: Newton squares the error each time.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -124,9 +124,9 @@ class _Search:
         total = self.objective.totals(self.weights)
         norm, maximum, flat, move = judge(score, information, self.at.value, total, gtol)
         length = torch.minimum(torch.linalg.vector_norm(move, dim=-1), self.radius)
-        settled = maximum & ((length <= _REFINED) | self.refined)
+        ending = torch.where((maximum & self.refined)[:, None], self._moved(move), self.theta)
+        settled = maximum & ((length <= _SHORT) | self.refined | last)
         self.refined = self.refined | maximum
-        ending = torch.where(maximum[:, None], self._moved(move), self.theta)
         finite = torch.isfinite(self.at.value)
         values, norms = self.at.value.tolist(), norm.tolist()
         ended: list[int] = []
@@ -136,7 +136,7 @@ class _Search:
             status: Status | None = None
             if not finite[i]:
                 status = Status.NONFINITE
-            elif settled[i] or (last and maximum[i]):
+            elif settled[i]:
                 status = boundary_status(
                     self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
                 )

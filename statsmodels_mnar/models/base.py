@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -35,7 +36,7 @@ from ..errors import DesignError, NotInMemoryError
 from ..inference.covariance import Meat, check_cov_type, joined_sums, meat_of_sums
 from ..inference.dependence import dependence
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
-from .fitting import Passes, Progress, both, check_options, named, warn_about
+from .fitting import Passes, both, check_options, iterations, named, warn_about
 from .large import Execution, Frames, build, sample, score_sums_by_key
 from .normalization import Normalization, Parametrized
 from .predictor import SelectionPredictor
@@ -376,7 +377,7 @@ class SelectionModel(SelectionPredictor):
 
     def _progress(
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None
-    ) -> Progress | Passes:
+    ) -> AbstractContextManager[Callback | None]:
         """What surrounds a fit: a progress bar and, for rows in partitions, a checkpoint."""
         if self._in_partitions:
             return Passes(self._plain_rows(), disp, checkpoint)
@@ -384,7 +385,7 @@ class SelectionModel(SelectionPredictor):
             raise ValueError(
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
             )
-        return Progress(disp, method, maxiter)
+        return iterations(disp, method, maxiter)
 
     def _fit(
         self,

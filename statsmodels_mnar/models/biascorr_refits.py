@@ -32,7 +32,11 @@ class BiasCorrRefits(SelectionModel):
     pseudolabel_model: Any
     soft_selection: Any
     soft_pseudolabels: bool
-    first_stage: FirstStage
+
+    @property
+    def first_stage(self) -> FirstStage:
+        """g_s and g_y of all rows."""
+        raise NotImplementedError
 
     def _batchable(self) -> bool:
         return can_train_many(self.selection_model, self.pseudolabel_model)

@@ -78,7 +78,10 @@ class Refits(SelectionLikelihood):
             Column of the data whose clusters are drawn, not rows.
         """
         rows, counts = self._plain_rows(), self.design.weight_kind == "freq_weights"
-        clusters = None if groups is None else find_clusters(rows, self._frames, groups)
+        clusters = None
+        if groups is not None:
+            assert self._frames is not None
+            clusters = find_clusters(rows, self._frames, groups)
         draws = draw_resamples(
             rows, n_rep, rng, weighted=weighted, counts=counts, clusters=clusters
         )

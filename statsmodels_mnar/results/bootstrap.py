@@ -16,8 +16,9 @@ from scipy.stats import norm
 from ..engine.resampled import cluster_weights, row_weights
 from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
+from ..progress import progress_bar
 from .groups import column_names
-from .replicates import Replicates, collect, progress_bar
+from .replicates import Replicates, collect
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -216,7 +217,7 @@ def bootstrap(
             f"kind={kind!r} resamples one way of clustering: pass groups=, or fit with "
             f"cov_type='cluster' and one way (here {len(ways)})"
         )
-    clusters = ways[0] if ways and kind != "pairs" else None
+    clusters: Any = ways[0] if ways and kind != "pairs" else None  # codes, or a column's name
     weighted, generator = kind == "weighted", np.random.default_rng(rng)
     if in_partitions:
         solutions = _partitioned_refits(results, n_rep, generator, clusters, weighted, options)
@@ -224,7 +225,7 @@ def bootstrap(
         own, of = results.model.design.row_weights, results.model.design.weight_kind
         draws = (resampled(own, of, clusters, generator, weighted=weighted) for _ in range(n_rep))
         solutions = refits(results, draws, n_jobs, options)
-    bar = progress_bar(solutions, n_rep, "bootstrap", progress)
+    bar = progress_bar(progress, "bootstrap", n_rep, solutions)
     return BootstrapResults(
         **collect(results, bar, n_rep),
         kind=kind,
