@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .objective import Evaluation, Likelihood, Objective
+from .batches import resampled
+from .likelihood import Evaluation, Likelihood
+from .objective import Objective
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
@@ -115,7 +117,7 @@ class _Search:
         """Give each member its own rows, those of positive weight."""
         assert self.weights is not None
         assert isinstance(self.objective, Objective)
-        rows = self.objective.rows.resampled(self.weights)
+        rows = resampled(self.objective.rows, self.weights)
         self.objective, self.weights = self.objective.with_rows(rows), None
 
     def finish(self, iteration: int, gtol: float, *, last: bool) -> None:

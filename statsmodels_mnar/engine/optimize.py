@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from .forms import FreeForm, outcome_scale
+from .likelihood import Likelihood
 from .newton import newton_batch
-from .objective import Likelihood, Objective
+from .objective import Objective
 from .quasi_newton import quasi_newton
 from .sgd import sgd
 from .solution import Solution

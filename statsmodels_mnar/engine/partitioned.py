@@ -26,12 +26,14 @@ from .binary import (
     fit_binary,
     largest_index,
 )
+from .blocks import Kind
 from .execution import Partitions
 from .forms import Form
 from .halfline import LOGIT, PROBIT, Link
 from .journal import Journal, signature
-from .objective import Evaluation, Likelihood, Objective, sample_positions
-from .rows import Kind, Rows
+from .likelihood import Evaluation, Likelihood
+from .objective import Objective, sample_positions
+from .rows import Rows
 
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
@@ -142,6 +144,10 @@ class PartitionedRows:
                 wanted[i].append((kind, positions[low:high] - start))
         found = list(self.parts.map(_take, each=wanted))
         return replace(Rows.joined([rows for rows in found if rows.n]), scale=self.scale)
+
+    def spread(self, count: int) -> Rows:
+        """Some of the rows, spread evenly over the partitions."""
+        return self.take(np.unique(np.linspace(0, self.n - 1, count).astype(np.int64)))
 
     # -- binary regressions ------------------------------------------------------------------------
 

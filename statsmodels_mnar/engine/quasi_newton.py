@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from scipy import optimize
 
+from .likelihood import Likelihood
 from .newton import bounds, free_mask, judge, scaled_model
-from .objective import Likelihood
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .batches import reweighted
 from .execution import Partitions
 from .forms import Form
 from .partitioned import PartitionedObjective, PartitionedRows, Session
@@ -152,7 +153,7 @@ def _by_row(
         rng = np.random.default_rng([seed, number])
         size = 0 if drawn is None else int(drawn[b])
         members.append(row_weights(own, size, rng, weighted=weighted, counts=counts))
-    return _weighted(rows, members)
+    return reweighted(rows, torch.as_tensor(np.stack(members), device=rows.device))
 
 
 def _by_cluster(
@@ -161,12 +162,8 @@ def _by_cluster(
     rows, codes = pair
     own = rows.weight.cpu().numpy()
     draws = (cluster_weights(count, np.random.default_rng(s), weighted=weighted) for s in seeds)
-    return _weighted(rows, [own * by_cluster[codes.values] for by_cluster in draws])
-
-
-def _weighted(rows: Rows, members: list[np.ndarray]) -> Rows:
-    weight = torch.as_tensor(np.stack(members), device=rows.device)
-    return replace(rows, weight=weight, total_weight=math.nan)
+    members = np.stack([own * by_cluster[codes.values] for by_cluster in draws])
+    return reweighted(rows, torch.as_tensor(members, device=rows.device))
 
 
 class ResampledObjective(PartitionedObjective):

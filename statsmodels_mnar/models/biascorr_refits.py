@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..engine.batches import relabelled, resampled
 from ..engine.optimize import maximize_many
 from ..engine.partitioned import PartitionedRows
 from ..engine.resampled import ResampledObjective, Resamples
@@ -62,8 +63,8 @@ class BiasCorrRefits(SelectionModel):
                 soft_pseudolabels=self.soft_pseudolabels,
             )  # fmt: skip
             lowest = s[:, ~self.design.labelled].amin(1)
-            labelled = rows.relabelled(unlabelled, s[:, rows.order], y[:, rows.order])
-            members = objective.with_rows(labelled.resampled(own[:, rows.order]))
+            labelled = relabelled(rows, unlabelled, s[:, rows.order], y[:, rows.order])
+            members = objective.with_rows(resampled(labelled, own[:, rows.order]))
             fits = maximize_many(members, start, free=self._estimated, **options)
             yield from _with_reasons(fits, stages.converged, lowest, penalty)
 
@@ -82,13 +83,13 @@ class BiasCorrRefits(SelectionModel):
             found = list(plain.parts.map(soft_range, how))
             lowest = torch.stack([low for low, _, _ in found]).amin(0)
 
-            def labelled(
+            def softened(
                 which: NDArray[np.int64], own: Resamples = own, how: Softening = how
             ) -> PartitionedRows:
                 some = how.members(which.tolist())
                 return own.members(which).rows(plain).softened(how.kind, soften_rows, some)
 
-            members = ResampledObjective(labelled, np.arange(len(own)), form, penalty=penalty)
+            members = ResampledObjective(softened, np.arange(len(own)), form, penalty=penalty)
             fits = maximize_many(members, start, free=self._estimated, **options)
             yield from _with_reasons(fits, converged, lowest, penalty)
 

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..engine.batches import rekeyed
 from ..engine.integration import Simulation
 from ..engine.optimize import maximize_many
 from ..engine.partitioned import PartitionedRows
 from ..engine.resampled import ResampledObjective, Resamples, draw_resamples
 from ..engine.solution import Solution
-from .large import Frames, find_clusters
+from .keys import find_clusters
+from .large import Frames
 from .likelihood import SelectionLikelihood
 
 Floats = NDArray[np.float64]
@@ -118,6 +120,6 @@ class Refits(SelectionLikelihood):
         size = options.pop("chunk", None) or objective.members_at_once(start[0])
         for first in range(0, n_sets, size):
             sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
-            redrawn = objective.with_rows(rows.rekeyed(rows.key + span * sets[:, None]))
+            redrawn = objective.with_rows(rekeyed(rows, rows.key + span * sets[:, None]))
             for chunk in maximize_many(redrawn, start, free=self._estimated, **options):
                 yield from chunk

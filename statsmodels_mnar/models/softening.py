@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..engine.batches import relabelled
+from ..engine.blocks import Kind
 from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Kind, Rows
+from ..engine.rows import Rows
 from ..errors import NotInMemoryError
 from .first_stage import CDF, LINKS, Classifier, FirstStage, Trained
 
@@ -126,7 +128,7 @@ def soften_rows(rows: Rows, how: Softening) -> Rows:
     segments = tuple(
         (how.kind if kind == "closed" else kind, low, high) for kind, low, high in rows.segments
     )
-    return replace(rows.relabelled(rows.tilt < 0, *how.values(rows)), segments=segments)
+    return replace(relabelled(rows, rows.tilt < 0, *how.values(rows)), segments=segments)
 
 
 def soft_sums(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor]:

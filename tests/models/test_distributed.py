@@ -34,7 +34,7 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.engine.resampled import draw_resamples
-from statsmodels_mnar.models.large import find_clusters
+from statsmodels_mnar.models.keys import find_clusters
 
 dask = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
