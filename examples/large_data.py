@@ -2,9 +2,9 @@
 
 python examples/large_data.py [--rows 40000] [--out figures]
 
-Two processes on this machine stand for a cluster. Each reads its share of a folder of parquet files,
-keeps the rows, and returns sums of a few kilobytes in each iteration. Members of a household are
-spread over the files, and depend on each other.
+Two processes on this machine stand for a cluster. Each reads its share of a folder of parquet
+files, keeps the rows, and returns sums of a few kilobytes in each iteration. Members of a household
+are spread over the files, and depend on each other.
 """
 
 from __future__ import annotations

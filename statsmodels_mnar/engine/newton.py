@@ -9,6 +9,7 @@ drop out of the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -256,6 +257,15 @@ def _zero_unless_finite(values: Tensor) -> Tensor:
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
+class Standing(NamedTuple):
+    """Where each member of a batch stands."""
+
+    norm: Tensor  # (B,) of the score
+    maximum: Tensor  # (B,) bool: at one
+    flat: Tensor  # (B,) bool: at an end without curvature
+    move: Tensor  # (B, P) Newton's step, in unit-size columns
+
+
 def judge(
     score: Tensor,
     information: Tensor,
@@ -263,8 +273,8 @@ def judge(
     total: Tensor | float,
     gtol: float,
     slack: float = 1.0,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where each member stands: the score's norm, at a maximum, at a flat end, and Newton's step.
+) -> Standing:
+    """Where each member stands.
 
     Parameters
     ----------
@@ -288,7 +298,7 @@ def judge(
     )
     # A negative curvature is a saddle point or a minimum, which the next step leaves.
     flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
-    return norm, maximum, flat, (vector @ step[..., None])[..., 0]
+    return Standing(norm, maximum, flat, (vector @ step[..., None])[..., 0])
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

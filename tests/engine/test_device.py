@@ -224,8 +224,8 @@ def test_newton_step_stays_on_the_device(fake_cuda, name):
     search.step()
     assert_on(fake_cuda, search.theta, search.radius, search.at.value, search.at.hessian)
     score, information, _ = scaled_model(target, search.theta, free, search.at)
-    norm, maximum, flat = judge(score, information, search.at.value, 6.0, 1e-8)
-    assert {norm.device.type, maximum.device.type, flat.device.type} == {"cuda"}
+    for found in judge(score, information, search.at.value, 6.0, 1e-8):
+        assert found.device.type == "cuda"
 
 
 @pytest.mark.parametrize("kind", DRAW_KINDS)
