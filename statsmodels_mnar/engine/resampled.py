@@ -36,7 +36,7 @@ def row_weights(
     """
     if weighted:
         return rng.standard_gamma(own) if counts else own * rng.standard_exponential(len(own))
-    if counts:
+    if counts and len(own):
         return rng.multinomial(size, own / max(own.sum(), 1.0)).astype(float)
     return own * np.bincount(rng.integers(len(own), size=size), minlength=len(own))
 

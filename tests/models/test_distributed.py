@@ -100,7 +100,7 @@ class Ways:
     def __iter__(self):
         yield "blocks", self.frame, Execution(partition_rows=700, threads=2)
         yield "stream", self.parquet, Execution(partition_rows=400, memory=100_000)
-        yield "cluster", self.parquet, Execution(partition_rows=500, client=self.client)
+        yield "cluster", self.parquet, Execution(partition_rows=600, client=self.client)
 
 
 @pytest.fixture
@@ -545,9 +545,18 @@ def test_predictions_come_as_dask_series_or_parquet(pair, data, client, parquet,
         pair[1].predict_parquet(data.drop(columns="x1"), tmp_path / "c")
 
 
-def test_profiles_and_identification_need_no_rows_in_memory(pair):
-    intervals = [r.profile("error_corr").interval for r in pair]
-    np.testing.assert_allclose(intervals[1], intervals[0], atol=1e-7)
+def test_profiles_and_identification_need_no_rows_in_memory(pair, client, parquet):
+    in_memory, parted = pair
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x1 * x2 + g", SELECT, parquet, normalization="loading", freq_weights="count",
+        offset="known", execution=Execution(partition_rows=600, client=client),
+    )  # fmt: skip
+    on_workers = model.fit()
+    expected = in_memory.profile("error_corr")
+    for results in (parted, on_workers):
+        found = results.profile("error_corr")
+        np.testing.assert_allclose(found.interval, expected.interval, atol=1e-7)
+        np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
     reports = [r.identification_report().excluded for r in pair]
     assert reports[0] == reports[1]
     statistics = [exclusion_test(r).statistic for r in pair]
@@ -632,22 +641,20 @@ def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet)
 
 
 @pytest.mark.parametrize(
-    ("kind", "model", "options"),
+    ("kind", "options"),
     [
-        ("pairs", GreeneSelectionLogit, {}),
-        ("cluster", GreeneSelectionLogit, {"groups": "firm"}),
-        ("cluster", BiasCorrLogit, {"groups": "firm"}),
-        pytest.param("pairs", BiasCorrLogit, {}, marks=pytest.mark.slow),
-        pytest.param("weighted", GreeneSelectionLogit, {"groups": "firm"}, marks=pytest.mark.slow),
-        pytest.param("weighted", GreeneSelectionLogit, {}, marks=pytest.mark.slow),
+        ("pairs", {}),
+        ("cluster", {"groups": "firm"}),
+        pytest.param("weighted", {"groups": "firm"}, marks=pytest.mark.slow),
+        pytest.param("weighted", {}, marks=pytest.mark.slow),
     ],
 )
-def test_bootstrap_scatters_as_the_covariance_says(kind, model, options, client, parquet):
-    built = model.from_formula(
+def test_bootstrap_scatters_as_the_covariance_says(kind, options, client, parquet):
+    model = GreeneSelectionLogit.from_formula(
         "y ~ x1", "s ~ x1 + z", parquet, normalization="loading",
         execution=Execution(partition_rows=1000, client=client),
     )  # fmt: skip
-    results = built.fit()
+    results = model.fit()
     draws = results.bootstrap(60, kind, rng=0, **options)
     assert not draws.failed
     assert draws.kind == kind
@@ -656,6 +663,20 @@ def test_bootstrap_scatters_as_the_covariance_says(kind, model, options, client,
     assert np.all(np.abs(draws.bias) < 0.5 * results.bse)
     again = [results.bootstrap(3, kind, rng=0, **options).replicates for _ in range(2)]
     pd.testing.assert_frame_equal(*again)
+
+
+def test_the_bootstrap_of_clusters_is_the_same_on_any_partitions(data, client, parquet):
+    def replicates(source, execution):
+        model = BiasCorrLogit.from_formula(
+            "y ~ x1 + g", "s ~ x1 + z", source, normalization={"sigma": 1.0}, execution=execution
+        )
+        draws = model.fit().bootstrap(4, rng=2, groups="firm")
+        assert draws.kind == "cluster" and not draws.failed
+        return draws.replicates
+
+    on_workers = replicates(parquet, Execution(partition_rows=600, client=client))
+    here = replicates(data, Execution(partition_rows=400))
+    pd.testing.assert_frame_equal(on_workers, here, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_bootstrap_takes_the_clusters_of_the_fit_and_checks_them(parquet):
