@@ -78,8 +78,8 @@ class BiasCorrRefits(SelectionModel):
         for first in range(0, len(draws), size):
             own = draws.members(np.arange(first, min(first + size, len(draws))))
             how, converged = train_resampled(own.rows(plain), self.first_stage, len(own), penalty)
-            given = {} if self.soft_selection is None else {"soft_selection": self.soft_selection}
-            how = replace(how, soft_pseudolabels=self.soft_pseudolabels, **given)
+            soft = how.soft_selection if self.soft_selection is None else self.soft_selection
+            how = replace(how, soft_selection=soft, soft_pseudolabels=self.soft_pseudolabels)
             found = list(plain.parts.map(soft_range, how))
             lowest = torch.stack([low for low, _, _ in found]).amin(0)
 
@@ -107,8 +107,6 @@ def _with_reasons(
         (B,) smallest soft selection of the unlabelled rows.
     """
     bounded = (lowest < 0.5) | (penalty > 0)
-    ends = zip(
-        converged.tolist(), bounded.tolist(), chain.from_iterable(fits), strict=True
-    )  # fmt: skip
+    ends = zip(converged.tolist(), bounded.tolist(), chain.from_iterable(fits), strict=True)
     for good, finite, solution in ends:
         yield _SEPARATED if not good else solution if finite else _HIGH_SOFT_SELECTION
