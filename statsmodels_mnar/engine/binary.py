@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .blocks import times
 from .halfline import LOGIT, PROBIT, Link
-from .rows import Rows, times
+from .rows import Rows
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step

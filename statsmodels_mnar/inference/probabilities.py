@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
+from ..engine.blocks import Block, pairs
 from ..engine.device import block_rows
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
-from ..engine.rows import Block, pairs
 
 Floats = NDArray[np.float64]
 

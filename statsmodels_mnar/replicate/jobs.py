@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..datasets import Experiment, load_experiment
+from ..progress import progress_bar
 
 Record = dict[str, Any]
 """One row of a table of runs."""
@@ -35,10 +36,8 @@ class Runner:
 
     def __call__(self, jobs: Sequence[Job], label: str) -> list[Record]:
         """The records of all jobs, in the order of the jobs."""
-        from tqdm.auto import tqdm
-
         found: dict[int, list[Record]] = {}
-        with tqdm(total=len(jobs), desc=label, unit="run", disable=not self._progress) as bar:
+        with progress_bar(self._progress, label, len(jobs), unit="run") as bar:
             for number, records in self._results(jobs):
                 found[number] = records
                 bar.update()

@@ -15,6 +15,7 @@ from ..inference.diagnostics import influence_covariance
 from ..inference.imputation import Pooled, draw_params, held, pool
 from ..inference.metrics import PopulationMetrics, Target
 from ..inference.probabilities import Designs, blocks
+from ..progress import progress_bar
 from .groups import over_rows
 
 Floats = NDArray[np.float64]
@@ -103,11 +104,7 @@ class Imputations(Sequence[Any]):
         >>> list(pooled.params.index)
         ['Intercept', 'x1', 'x2']
         """
-        completed: Any = self
-        if progress:
-            from tqdm.auto import tqdm
-
-            completed = tqdm(self, desc="imputations")
+        completed = progress_bar(progress, "imputations", len(self), self)
         return pool([function(data) for data in completed], **options)
 
     def prevalence(self) -> Pooled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -129,12 +129,3 @@ def collect(
         "boundary": boundary,
         "model": type(model).__name__,
     }
-
-
-def progress_bar(refits: Iterator[Any], total: int, name: str, progress: bool) -> Iterator[Any]:
-    """The refits, with a bar over them where asked for."""
-    if not progress:
-        return refits
-    from tqdm.auto import tqdm
-
-    return iter(tqdm(refits, total=total, desc=name, unit="fit"))
