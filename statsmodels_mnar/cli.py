@@ -107,8 +107,8 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
     figures = find_spec("matplotlib") is not None
     if not figures and any(path.lower().endswith(".html") for path in args.out):
         print(
-            "statsmodels-mnar: warning: the page has no figures, which need matplotlib: pip install "
-            "'statsmodels-mnar[plot]'",
+            "statsmodels-mnar: warning: the page has no figures, which need matplotlib: pip "
+            "install 'statsmodels-mnar[plot]'",
             file=sys.stderr,
         )
     progress = sys.stderr.isatty() if args.progress is None else args.progress
