@@ -122,6 +122,9 @@ print(f"The best of these is {best}.")
 # on the data of question 1. Which value is best, and how could one have known? What happens at
 # 0.5 and above?
 #
+# *Hint.* `results.sbar_path(y=...)`. Which sign has $2\bar s - 1$, and what does it do to the
+# selection index of unlabelled rows?
+#
 # *A good answer* looks at the coefficients along the path, not only at accuracy, and explains the
 # bound of 1/2 from the objective.
 
@@ -195,6 +198,9 @@ for name in ("Greene", "BiasCorr"):
 # BiasCorr's defenders may say that Greene's model was given its own data. Use `simulate_mar`,
 # where the "instrument" moves with the outcome, and `compare` the methods' shares of ones and
 # effects with those of all labels. Who is hurt most, and why is BiasCorr hurt less?
+#
+# *Hint.* `found.fit["prevalence"]` and `found.margeff`. Look at the distance of each method from
+# the naive logit too, not only from the truth.
 #
 # *A good answer* finds that robustness here is closeness to the naive logit, and names a case
 # (question 4) where that is no virtue.
