@@ -305,3 +305,10 @@ print(
     f"With a skewed error Greene's share is off by {errors['Greene']:.3f}, the naive one by "
     f"{errors['naive']:.3f}: the wrong selection model is {verdict} here."
 )
+
+# %% [markdown] tags=["solution"]
+# With another $u$ both the probability of selection and $E[u \mid s = 1]$ have another shape in
+# the selection index, and the model bends what it can, intercepts and loading, to fit them. In
+# the full run share and effect are both off by about 0.01, which is more for the effect: the
+# level of the correction is learned from all labelled rows, its slope in $x$ only from the shape.
+# The standard errors take the model as right and know nothing of this.
