@@ -58,6 +58,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
 html_sidebars = {"index": [], "start": []}  # these have no pages below them
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_theme_options = {
     "logo": {"text": project},
     "show_prev_next": True,
@@ -77,6 +78,10 @@ TYPOGRAPHY = {
         r'<mi>\1</mi><mo lspace="0" rspace="0.1em">&#x02032;</mo>'
     ),
     r"<mi>(&#x003[9A].;)</mi>": r'<mi mathvariant="normal">\1</mi>',  # capital Greek stands upright
+    # A thin space after the name of a function, where no bracket follows.
+    r"<mi>(log|exp|cosh|atanh)</mi>(?!<mo[^>]*>(?:&#x00028;|\())": (
+        r'<mi>\1</mi><mspace width="0.17em" />'
+    ),
     r"<mo>&#x0007C;</mo>": '<mo lspace="0" rspace="0">&#x0007C;</mo>',  # bars of absolute values
 }
 

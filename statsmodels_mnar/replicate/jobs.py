@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -67,15 +68,16 @@ def runner(processes: int, progress: bool = True) -> Iterator[Runner]:
         return
     # Spawned, because torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=_prepare_process) as pool:
         yield Runner(pool, progress)
 
 
-def _one_thread() -> None:
-    """In a process of our own; the user's keeps its threads."""
+def _prepare_process() -> None:
+    """One thread, and a silent end on Ctrl-C, in a process of our own; the user's is left alone."""
     import torch
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @lru_cache(maxsize=8)

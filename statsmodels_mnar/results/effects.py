@@ -37,6 +37,7 @@ from ..inference.probabilities import (
     Quantity,
     check_which,
 )
+from .latex import SectionedSummary
 from .partitions import mean_row, partition_effects, zero_row
 
 Floats = NDArray[np.float64]
@@ -123,7 +124,7 @@ class MarginalEffects:
         )  # fmt: skip
         ends = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
         table.insert_header_row(0, ["", _HEADINGS[self.method], "std err", "z", "P>|z|", *ends])
-        found = Summary()
+        found = SectionedSummary()
         left = [("Dep. Variable:", [self.endog_name]), ("Which:", [self.which])]
         right = [("Method:", [self.method]), ("At:", [self.at])]
         found.add_table_2cols(

@@ -16,6 +16,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
+from .latex import SectionedSummary
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -78,7 +79,7 @@ class Replicates:
         """The same as a table to print, with what failed below it; ``alpha`` of the intervals."""
         frame = self.summary_frame(alpha)
         cells = [[f"{v:.4f}" for v in row] for row in frame.to_numpy()]
-        smry = Summary()
+        smry = SectionedSummary()
         smry.tables.append(
             SimpleTable(
                 cells,

@@ -1,6 +1,6 @@
 """Data in files, fitted by worker processes: the exact estimate, with clusters across files.
 
-python examples/large_data.py [--rows 40000] [--out figures]
+python examples/distributed.py [--rows 40000] [--out figures]
 
 Two processes on this machine stand for a cluster. Each reads its share of a folder of parquet
 files, keeps the rows, and returns sums of a few kilobytes in each iteration. Members of a household
