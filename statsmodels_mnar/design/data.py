@@ -32,6 +32,7 @@ from statsmodels_mnar.design.values import (
     check_binary,
     check_finite,
     check_missing,
+    check_rows_left,
     check_weights,
     common_index,
     complete_rows,
@@ -204,6 +205,8 @@ def design_from_formula(
     select_name = selection_name(outcome, select)
     warn_dropped(dropped, outcome.lhs, select_name)
     kept = np.flatnonzero(keep)
+    dropped = dropped._replace(subset=len(data) - len(np.unique(positions)))
+    check_rows_left(len(kept), dropped)
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
     X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
@@ -224,10 +227,7 @@ def design_from_formula(
         kept=positions[kept],
         extras={name: values[kept] for name, values in extras.items()},
         weight_kind=weight_kind,
-        dropped=dropped._replace(
-            subset=len(data) - len(np.unique(positions)),
-            missing=dropped.missing + int((~whole).sum()),
-        ),
+        dropped=dropped._replace(missing=dropped.missing + int((~whole).sum())),
         specs=(outcome_spec, select_spec),
     )
 
@@ -339,11 +339,7 @@ def _design(
     specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
 ) -> Design:
     """Check the values of complete rows and put them together."""
-    if len(s) == 0:
-        raise DesignError(
-            f"no rows are left: {dropped.subset} excluded by subset, {dropped.missing} have "
-            f"missing covariates, {dropped.outcome} are selected without an outcome."
-        )
+    check_rows_left(len(s), dropped)
     check_finite(X, outcome_names)
     check_finite(W, select_names)
     for name, values in extras.items():
@@ -394,9 +390,9 @@ def read_rows(
         s = (~np.isnan(y)).astype(float)
     else:
         s = _read_left(select, frame, "selection indicator")
-    covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
-    holes = {name: frame[name].isna().to_numpy() for name in covariates}
-    holes |= {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
+    holes = {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
+    for name in dict.fromkeys(outcome.rhs_columns + select.rhs_columns):
+        holes[name] = holes.get(name, False) | frame[name].isna().to_numpy()
     keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
     return y, s, keep, dropped
 

@@ -326,7 +326,10 @@ def as_frame(data: Any) -> pd.DataFrame:
         return pyarrow.table(data).to_pandas()
     if isinstance(data, Mapping):
         scalar = all(np.isscalar(value) for value in data.values())
-        return pd.DataFrame(data, index=[0] if scalar else None)
+        try:
+            return pd.DataFrame(data, index=[0] if scalar else None)
+        except (TypeError, ValueError) as error:
+            raise DesignError(f"data is not a table of columns: {error}") from error
     raise DesignError(f"data must be a DataFrame, got {type(data).__name__}.")
 
 
@@ -408,11 +411,21 @@ def _row_long(value: Any, n: int) -> bool:
     return isinstance(value, (np.ndarray, pd.Series, pd.Categorical)) and np.shape(value) == (n,)
 
 
+# What an engine raises over a formula or the values it reads, beside its own errors. Not OSError and
+# the like: chunks of data are read while formulas are evaluated.
+_BROKEN = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
+    RecursionError, TypeError, ValueError,
+)  # fmt: skip
+
+
 @contextmanager
 def errors_named(formula: str) -> Iterator[None]:
     """Turn the engines' errors into ours, which name the formula."""
     try:
         yield
+    except DesignError:
+        raise
     except patsy.PatsyError as error:
         hint = ""
         if "does not match any of the expected levels" in error.message:
@@ -422,9 +435,7 @@ def errors_named(formula: str) -> Iterator[None]:
         raise DesignError(f"cannot evaluate {formula!r}: {error}{hint}") from error
     except SyntaxError as error:
         raise DesignError(f"cannot read {formula!r}: {error}") from error
-    except DesignError:
-        raise
     except Exception as error:
-        if type(error).__module__.startswith("formulaic"):
+        if isinstance(error, _BROKEN) or type(error).__module__.startswith("formulaic"):
             raise DesignError(f"cannot evaluate {formula!r}: {error}") from error
         raise

@@ -23,6 +23,9 @@ WeightKind = Literal["freq_weights", "prob_weights"]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_NO_NUMBERS = "cmM"  # kinds of numpy's types that it would turn into floats: complex, dates, times
+_UNALIGNED = (pd.errors.IndexingError, pd.errors.InvalidIndexError)  # neither is a ValueError
+
 
 class Dropped(NamedTuple):
     """How many rows of the user's data are not in the design, and why."""
@@ -61,6 +64,14 @@ def complete_rows(
     return ~(incomplete | unlabelled), dropped
 
 
+def check_rows_left(count: int, dropped: Dropped) -> None:
+    if count == 0:
+        raise DesignError(
+            f"no rows are left: {dropped.subset} excluded by subset, {dropped.missing} have "
+            f"missing covariates, {dropped.outcome} are selected without an outcome."
+        )
+
+
 def warn_dropped(dropped: Dropped, outcome_name: str, select: str) -> None:
     """Say that selected rows without an outcome are not in the design."""
     if dropped.outcome:
@@ -90,7 +101,7 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
         return positions.to_numpy()
     try:
         chosen = positions.loc[subset]
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, *_UNALIGNED) as error:
         raise DesignError(f"subset does not select rows of data: {error}") from error
     return np.atleast_1d(np.asarray(chosen, dtype=np.int64))
 
@@ -100,15 +111,17 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
 
 def binary_floats(values: Any, name: str, role: str) -> Floats:
     """Values of a variable that ought to be 0/1, as floats; missing becomes NaN."""
-    if np.ndim(values) == 2 and np.shape(values)[1] == 1:
+    shape = _shape(values, f"{role} {name!r}")
+    if len(shape) == 2 and shape[1] == 1:
         values = np.asarray(values)[:, 0]
-    if np.ndim(values) != 1:
-        raise DesignError(f"{role} {name!r} must be one variable, got shape {np.shape(values)}.")
+    elif len(shape) != 1:
+        raise DesignError(f"{role} {name!r} must be one variable, got shape {shape}.")
     series = pd.Series(values).infer_objects()
     if pdt.is_object_dtype(series.dtype) and pdt.is_bool_dtype(series.dropna().infer_objects()):
         series = series.astype("boolean")
-    if not (pdt.is_bool_dtype(series.dtype) or pdt.is_numeric_dtype(series.dtype)):
-        levels = sorted(series.dropna().unique(), key=str)
+    if not _is_real(series.dtype):
+        by_text = {str(value): value for value in series.dropna()}  # not all can be hashed
+        levels = [by_text[text] for text in sorted(by_text)]
         level = repr(levels[-1]) if levels else "'level'"
         raise DesignError(
             f"{role} {name!r} is of type {series.dtype}, with levels {listing(levels)}; it must be "
@@ -116,6 +129,18 @@ def binary_floats(values: Any, name: str, role: str) -> Floats:
             f"({name} == {level})."
         )
     return series.to_numpy(dtype=np.float64, na_value=np.nan).copy()
+
+
+def _is_real(dtype: Any) -> bool:
+    """Whether it is a type of numbers or booleans; complex ones would lose their second part."""
+    return pdt.is_bool_dtype(dtype) or (pdt.is_numeric_dtype(dtype) and dtype.kind != "c")
+
+
+def _shape(values: Any, name: str) -> tuple[int, ...]:
+    try:
+        return np.shape(values)
+    except ValueError as error:  # nested lists of different lengths
+        raise DesignError(f"{name} is not an array: {error}") from error
 
 
 def check_binary(values: Floats, name: str, role: str, rows: pd.Index | None = None) -> None:
@@ -187,13 +212,17 @@ def _align(value: Any, index: pd.Index, data: pd.DataFrame | None, argument: str
         value = data[value]
     elif isinstance(value, pd.Series) and _is_permutation(value.index, index):
         value = value.reindex(index)
-    if np.shape(value) != (len(index),):
+    shape = _shape(value, argument)
+    if shape != (len(index),):
         raise DesignError(
             f"{argument} must have one value for each of the {len(index)} rows of the data, got "
-            f"shape {np.shape(value)}."
+            f"shape {shape}."
         )
+    series = pd.Series(np.asarray(value)).infer_objects()
+    if series.dtype.kind in _NO_NUMBERS:
+        raise DesignError(f"{argument} must be numeric, not of type {series.dtype}.")
     try:
-        return pd.Series(np.asarray(value)).to_numpy(dtype=np.float64, na_value=np.nan).copy()
+        return series.to_numpy(dtype=np.float64, na_value=np.nan).copy()
     except (TypeError, ValueError) as error:
         raise DesignError(f"{argument} must be numeric: {error}") from error
 
@@ -245,7 +274,7 @@ def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
         bad = [
             name
             for name, dtype in zip(names, values.dtypes, strict=True)
-            if not (pdt.is_numeric_dtype(dtype) or pdt.is_bool_dtype(dtype))
+            if not _is_real(dtype)
         ]
         if bad:
             raise DesignError(
@@ -254,7 +283,10 @@ def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).copy(), names
     try:
-        matrix = np.array(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind in _NO_NUMBERS:
+            raise TypeError(f"it is of type {array.dtype}")
+        matrix = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DesignError(f"{argument} must be numeric: {error}") from error
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
