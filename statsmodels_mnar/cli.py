@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import lzma
 import sys
+import tarfile
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +21,10 @@ from .results.reporting import SUFFIXES, check_path
 
 NOT_CONVERGED = 3
 MODELS = {"greene": GreeneSelectionLogit, "biascorr": BiasCorrLogit, "probit": ProbitSelection}
+
+# Raised over damaged archives, and no OSError as gzip's other errors are.
+_BROKEN_ARCHIVE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+_COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")  # by pandas' reading of a name
 
 EXIT_CODES = """\
 exit codes:
@@ -196,20 +206,52 @@ def read_table(path: str, sep: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(path: str, sep: str) -> pd.DataFrame:
+    if len(sep) != 1 or sep in "\r\n\"":
+        raise ValueError(f"--sep {sep!r} must be one character; a tab is $'\\t'")
     try:
-        data = pd.read_csv(sys.stdin if path == "-" else path, sep=sep, low_memory=False)
+        # The standard input can be read once only.
+        source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
+        data = pd.read_csv(source, sep=sep, low_memory=False)
+        _check_fields(source, sep)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path}: the file is empty") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text file in UTF-8 ({error.reason})") from None
-    except pd.errors.ParserError as error:
+    except (pd.errors.ParserError, csv.Error) as error:
         detail = str(error).strip()
         raise ValueError(
             f"{path}: not a table separated by {sep!r} ({detail}); see --sep"
         ) from None
+    except _BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path}: a broken archive ({error})") from None
     if data.shape[1] == 1 and sep not in data.columns[0] and ";" in str(data.columns[0]):
         raise ValueError(f"{path}: its header has semicolons and no {sep!r}; use --sep ';'")
     return data
+
+
+def _check_fields(source: Any, sep: str) -> None:
+    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields.
+
+    Compressed files are not looked at; where they are cut short their own checks fail.
+    """
+    if isinstance(source, str):
+        if Path(source).suffix.lower() in _COMPRESSED:
+            return
+        text: Any = open(source, encoding="utf-8-sig", newline="")  # noqa: SIM115 - closed below
+    else:
+        source.seek(0)
+        text = source
+    with text:
+        lines = csv.reader(text, delimiter=sep)
+        header = next(line for line in lines if line)
+        twice = sorted({name for name in header if name and header.count(name) > 1})
+        if twice:
+            raise csv.Error(f"the header has {', '.join(twice)} more than once")
+        for line in lines:
+            if len(line) != len(header) and any(line):
+                raise csv.Error(
+                    f"line {lines.line_num} has {len(line)} fields, the header {len(header)}"
+                )
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
@@ -217,5 +259,5 @@ def _read_parquet(path: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     except ImportError:
         raise ValueError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: not a Parquet file ({error})") from None
+    except Exception as error:  # pyarrow's are of many classes, and all of them about the file
+        raise ValueError(f"{path}: not a Parquet file that can be read ({error})") from None

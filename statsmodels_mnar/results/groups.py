@@ -61,7 +61,10 @@ def _ways(groups: Any) -> list[Any]:
 
 def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
     values = over_rows(values, design, frame, "groups")
-    codes = pd.factorize(values)[0]
+    try:
+        codes = pd.factorize(values)[0]
+    except TypeError as error:
+        raise ValueError(f"groups must be numbers, text or dates: {error}") from error
     if (codes < 0).any():
         raise ValueError(f"groups is missing for {(codes < 0).sum()} rows")
     return codes
