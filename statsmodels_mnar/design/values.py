@@ -39,7 +39,7 @@ class Dropped(NamedTuple):
 
 
 def check_missing(missing: str) -> None:
-    if missing not in get_args(Missing):
+    if not isinstance(missing, str) or missing not in get_args(Missing):
         raise DesignError(f"missing must be 'drop', 'raise' or 'none', got {missing!r}.")
 
 
@@ -237,7 +237,12 @@ def _is_permutation(one: pd.Index, other: pd.Index) -> bool:
 
 def common_index(inputs: Mapping[str, Any]) -> pd.Index:
     """The index of the pandas inputs, which must agree, as must all lengths."""
-    lengths = {name: len(value) for name, value in inputs.items() if value is not None}
+    given = {name: value for name, value in inputs.items() if value is not None}
+    absent = [name for name in ("endog", "exog") if name not in given]
+    scalar = [name for name, value in given.items() if _shape(value, name) == ()]
+    if absent or scalar:
+        raise DesignError(f"{listing(absent + scalar)} must have a value for each row.")
+    lengths = {name: _shape(value, name)[0] for name, value in given.items()}
     if len(set(lengths.values())) > 1:
         shown = listing(f"{name} has {n}" for name, n in lengths.items())
         raise DesignError(f"inputs differ in their number of rows: {shown}.")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-_GRID = np.linspace(-10.0, 10.0, 4_001)  # of the outcome's error; rectangles are exact to rounding
-_HALF, _WEIGHT = np.polynomial.legendre.leggauss(240)
+_END = 10.0  # of the normal density
+_GRID = np.linspace(-_END, _END, 4_001)  # rectangles there are exact to rounding
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 
 
 def _density(e: np.ndarray) -> np.ndarray:
@@ -44,13 +45,24 @@ def log_rows(model: Any, params: np.ndarray) -> np.ndarray:
             step = _GRID[1] - _GRID[0]
             total[i] = np.log((factor * ndtr(selected) * _density(_GRID)).sum() * step)
         else:
-            low, high = (-b[i], 10.0) if s[i] > 0.5 else (-10.0, -b[i])
-            u = low + (high - low) * 0.5 * (_HALF + 1.0)
+            cut = float(np.clip(-b[i], -_END, _END))
+            low, high = (cut, _END) if s[i] > 0.5 else (-_END, cut)
+            slope = dependence[0] if kind == "loading" else np.tanh(dependence[0])
+            u, weight = _panels(low, -a[i] / slope if slope else 0.0, high)
             if kind == "loading":
-                likely = _outcome(y[i], a[i] + dependence[0] * u, expit)
+                likely = _outcome(y[i], a[i] + slope * u, expit)
             else:  # probit: a + e given u = N(rho u, 1 - rho^2)
-                rho = np.tanh(dependence[0])
-                likely = _outcome(y[i], (a[i] + rho * u) / np.sqrt(1.0 - rho**2), ndtr)
+                likely = _outcome(y[i], (a[i] + slope * u) / np.sqrt(1.0 - slope**2), ndtr)
             factor = (1.0 - s[i]) + s[i] * likely
-            total[i] = np.log((_WEIGHT * factor * _density(u)).sum() * 0.5 * (high - low))
+            total[i] = np.log((weight * factor * _density(u)).sum())
     return total
+
+
+def _panels(low: float, steep: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of an integral from low to high that may be steep somewhere."""
+    edges = np.array([low, float(np.clip(steep, low, high)), high])
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
+    return (
+        (middle[:, None] + half[:, None] * _NODES).ravel(),
+        (half[:, None] * _WEIGHTS).ravel(),
+    )
