@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -196,8 +197,13 @@ def read_table(path: str, sep: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(path: str, sep: str) -> pd.DataFrame:
+    source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
     try:
-        data = pd.read_csv(sys.stdin if path == "-" else path, sep=sep, low_memory=False)
+        # pandas would rename repeated columns, and formulas read the first of them.
+        header = pd.read_csv(source, sep=sep, header=None, nrows=1, dtype=str).iloc[0].dropna()
+        if path == "-":
+            source.seek(0)
+        data = pd.read_csv(source, sep=sep, low_memory=False)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path}: the file is empty") from None
     except UnicodeDecodeError as error:
@@ -207,6 +213,9 @@ def _read_csv(path: str, sep: str) -> pd.DataFrame:
         raise ValueError(
             f"{path}: not a table separated by {sep!r} ({detail}); see --sep"
         ) from None
+    if header.duplicated().any():
+        repeated = ", ".join(header[header.duplicated()].unique())
+        raise ValueError(f"{path}: its header has more than one column {repeated}; rename them")
     if data.shape[1] == 1 and sep not in data.columns[0] and ";" in str(data.columns[0]):
         raise ValueError(f"{path}: its header has semicolons and no {sep!r}; use --sep ';'")
     return data

@@ -30,6 +30,7 @@ __all__ = [
     "check_outcome_varies",
     "check_rank",
     "check_selection_varies",
+    "check_some_selected",
 ]
 
 Floats = NDArray[np.float64]
@@ -61,17 +62,29 @@ def check_design(design: Design | PartitionedDesign) -> None:
 def check_selection_varies(design: Design | PartitionedDesign) -> None:
     """Raise `NoVariationError` unless there are selected and unselected rows."""
     counts = design.counts
-    selected = counts.labelled
-    if selected == counts.rows:
+    if counts.labelled == counts.rows:
         raise NoVariationError(
-            f"all {selected} rows are selected ({design.select_name} = 1): there is no selection "
-            "to model. Fit an ordinary logit, or keep the rows whose outcome is missing."
+            f"all {counts.rows} rows are selected ({design.select_name} = 1): there is no "
+            "selection to model. Fit an ordinary logit, or keep the rows whose outcome is missing"
+            f"{_left_out(design)}."
         )
-    if selected == 0:
+    check_some_selected(design)
+
+
+def check_some_selected(design: Design | PartitionedDesign) -> None:
+    """Raise `NoVariationError` if no row is selected."""
+    counts = design.counts
+    if counts.labelled == 0:
         raise NoVariationError(
             f"none of the {counts.rows} rows is selected ({design.select_name} = 0): no outcome "
-            f"{design.outcome_name} is observed."
+            f"{design.outcome_name} is observed. Check how {design.select_name} is coded"
+            f"{_left_out(design)}."
         )
+
+
+def _left_out(design: Design | PartitionedDesign) -> str:
+    missing = design.dropped.missing
+    return f"; {missing} rows are left out because a covariate is missing" if missing else ""
 
 
 def check_outcome_varies(design: Design | PartitionedDesign) -> None:
@@ -116,6 +129,12 @@ def check_rank(design: Design) -> None:
 
 
 def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where: str) -> None:
+    rows, columns = matrix.shape
+    if columns > rows:  # before the decomposition, which takes long for thousands of columns
+        raise SingularDesignError(
+            f"the {equation} equation has {columns} columns and {rows} rows{where}: it needs at "
+            "least as many rows as columns. Drop columns, or use a ridge penalty."
+        )
     dependent = dependent_columns(matrix)
     if not dependent:
         return
@@ -126,8 +145,8 @@ def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where:
         else:
             parts.append(f"{names[column]} is zero")
     raise SingularDesignError(
-        f"the {equation} equation has collinear columns{where}: {'; '.join(parts)}. Drop a column "
-        "of each group, or use a ridge penalty."
+        f"the {equation} equation has collinear columns{where}: {listing(parts, sep='; ')}. Drop "
+        "a column of each group, or use a ridge penalty."
     )
 
 
