@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 # A column of unit length is in the span of others if its distance from it is below this. Sums of
 # dummies or of splines cancel to about 1e-15; a real variable does not come near 1e-10.
 _COLLINEAR = 1e-10
+_NEARLY = 1e-5  # half of the digits of a Hessian are gone
 
 
 def check_design(design: Design | PartitionedDesign) -> None:
@@ -150,16 +151,31 @@ def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where:
     )
 
 
-def dependent_columns(matrix: Floats) -> dict[int, list[int]]:
-    """Columns in the span of others, and which; empty if the rank is full."""
+def nearly_collinear(design: Design) -> str:
+    """A sentence about columns on which optimisers lose their digits; empty if there are none."""
+    found = []
+    for matrix, names in (
+        (np.compress(design.labelled, design.X, axis=0), design.outcome_names),
+        (design.W, design.select_names),
+    ):
+        for column, others in dependent_columns(matrix, _NEARLY).items():
+            found.append(f"{names[column]} of {listing(names[j] for j in others)}")
+    if not found:
+        return ""
+    return f" Nearly a combination of others is {listing(found)}: centre it, or drop a column."
+
+
+def dependent_columns(matrix: Floats, tolerance: float = _COLLINEAR) -> dict[int, list[int]]:
+    """Columns in the span of others, up to the tolerance, and which; empty if the rank is full."""
     # The Gram matrix squares the condition number, so it can vouch for full rank only.
-    if len(matrix) >= matrix.shape[1] and _smallest_eigenvalue(matrix.T @ matrix) > 1e-8:
+    least = max(1e-8, tolerance**2)
+    if len(matrix) >= matrix.shape[1] and _smallest_eigenvalue(matrix.T @ matrix) > least:
         return {}
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0, norms, 1.0)
     (r, pivots) = qr(scaled, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diag(r))
-    rank = int((diagonal > _COLLINEAR).sum())
+    rank = int((diagonal > tolerance).sum())
     basis = r[:rank, :rank]
     dependent = {}
     for position in range(rank, matrix.shape[1]):

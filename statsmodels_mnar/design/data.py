@@ -108,9 +108,12 @@ class Design:
         """The rows that the likelihood sees: those whose weight is not zero."""
         if self.weights is None or self.weights.all():
             return self
-        own = {name: getattr(self, name) for name in _BY_ROW}
         used = self.weights > 0
-        return replace(self, **{k: v if v is None else v[used] for k, v in own.items()})
+
+        def rows(values: Any) -> Any:
+            return None if values is None else values[used]
+
+        return replace(self, **{name: rows(getattr(self, name)) for name in _BY_ROW})
 
     @property
     def row_weights(self) -> Floats:

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
+_LEAST_WEIGHT = 1e-3  # of all rows
 _LARGEST = 1e140  # of a column; sums of squares of such numbers are finite
 
 
@@ -199,6 +200,11 @@ def check_weights(
         raise DesignError(
             f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}"
             f"{_first(weights < 0, rows)}."
+        )
+    if whole and weights.sum() < _LEAST_WEIGHT:
+        raise DesignError(
+            f"{kind} sum to {weights.sum():.3g}, less than optimisers can tell from nothing. Scale "
+            "them, for example to a mean of one: only their relative sizes matter."
         )
     if kind == "freq_weights" and (weights != np.round(weights)).any():
         raise DesignError(

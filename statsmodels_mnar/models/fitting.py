@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
+from ..design.checks import nearly_collinear
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
@@ -166,7 +167,7 @@ def warn_about(results: SelectionResults) -> None:
         warnings.warn(
             f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
             f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
-            f"penalty{simpler}.",
+            f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
             stacklevel=4,
         )

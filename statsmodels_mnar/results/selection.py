@@ -176,6 +176,11 @@ class SelectionResults(
         other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
 
+    def conf_int(self, alpha: float = 0.05, cols: Any = None) -> Any:
+        """Intervals of the parameters at level 1 - ``alpha``, of those at ``cols`` if given."""
+        check_alpha(alpha)
+        return super().conf_int(alpha, cols)
+
     # -- how it ended ------------------------------------------------------------------------------
 
     @property
