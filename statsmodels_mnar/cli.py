@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +207,18 @@ def read_table(path: str, sep: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(path: str, sep: str) -> pd.DataFrame:
-    if len(sep) != 1 or sep in "\r\n\"":
+    if len(sep) != 1 or sep in '\r\n"':
         raise ValueError(f"--sep {sep!r} must be one character; a tab is $'\\t'")
     try:
         # The standard input can be read once only.
         source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
         data = pd.read_csv(source, sep=sep, low_memory=False)
-        _check_fields(source, sep)
+        if path == "-":
+            source.seek(0)
+            _check_fields(source, sep, path)
+        elif Path(path).suffix.lower() not in _COMPRESSED:  # which have checks of their own
+            with open(path, encoding="utf-8-sig", newline="") as lines:
+                _check_fields(lines, sep, path)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path}: the file is empty") from None
     except UnicodeDecodeError as error:
@@ -229,29 +235,21 @@ def _read_csv(path: str, sep: str) -> pd.DataFrame:
     return data
 
 
-def _check_fields(source: Any, sep: str) -> None:
-    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields.
-
-    Compressed files are not looked at; where they are cut short their own checks fail.
-    """
-    if isinstance(source, str):
-        if Path(source).suffix.lower() in _COMPRESSED:
-            return
-        text: Any = open(source, encoding="utf-8-sig", newline="")  # noqa: SIM115 - closed below
-    else:
-        source.seek(0)
-        text = source
-    with text:
-        lines = csv.reader(text, delimiter=sep)
-        header = next(line for line in lines if line)
-        twice = sorted({name for name in header if name and header.count(name) > 1})
-        if twice:
-            raise csv.Error(f"the header has {', '.join(twice)} more than once")
-        for line in lines:
-            if len(line) != len(header) and any(line):
-                raise csv.Error(
-                    f"line {lines.line_num} has {len(line)} fields, the header {len(header)}"
-                )
+def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:
+    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields."""
+    rows = csv.reader(lines, delimiter=sep)
+    header = next(row for row in rows if row)
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"{path}: its header has more than one column {', '.join(repeated)}; rename them"
+        )
+    for row in rows:
+        if len(row) != len(header) and any(row):
+            raise ValueError(
+                f"{path}: line {rows.line_num} has {len(row)} fields and the header "
+                f"{len(header)}; the file is cut short, or separated by something else (--sep)"
+            )
 
 
 def _read_parquet(path: str) -> pd.DataFrame:

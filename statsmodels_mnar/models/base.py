@@ -34,8 +34,9 @@ from ..engine.solution import Callback, Solution, Status
 from ..errors import DesignError, NotInMemoryError
 from ..inference.covariance import Meat, check_cov_type, joined_sums, meat_of_sums
 from ..inference.dependence import dependence
+from ..results.groups import read_groups
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
-from .fitting import Passes, Progress, both, check_options, named, warn_about
+from .fitting import Passes, Progress, both, check_names, check_options, named, warn_about
 from .large import Execution, Frames, build, sample, score_sums_by_key
 from .normalization import Normalization, Parametrized
 from .predictor import SelectionPredictor
@@ -145,6 +146,8 @@ class SelectionModel(SelectionPredictor):
         env = env + 1 if isinstance(env, int) and env >= 0 else env
         roles = {"offset": offset, "offset_select": offset_select}
         roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
+        if execution is not None and not isinstance(execution, Execution):
+            raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
         how = execution or Execution()
         source = find_source(data, how.partition_rows, split=execution is not None)
         model = cls.__new__(cls)
@@ -180,6 +183,8 @@ class SelectionModel(SelectionPredictor):
         device: str | torch.device = "auto",
         hasconst: bool | None = None,
     ) -> None:
+        if hasconst is not None and not isinstance(hasconst, bool | np.bool_):
+            raise ValueError(f"hasconst={hasconst!r} must be True, False or None")
         self.normalization = normalization
         self.integration = as_integration(integration)
         self.device = device
@@ -201,6 +206,7 @@ class SelectionModel(SelectionPredictor):
         self.data.ynames = design.outcome_name
         self.data.xnames = list(design.outcome_names)
         extra = [f"select_{name}" for name in design.select_names]
+        check_names(design.outcome_names, extra)
         self._set_extra_params_names([*extra, *self._parametrized.names])
         self.k_outcome, self.k_select = len(design.outcome_names), len(design.select_names)
         self.df_model = float(self.k_outcome - self.k_constant)
@@ -342,20 +348,22 @@ class SelectionModel(SelectionPredictor):
         sampling = self.design.weight_kind == "prob_weights"
         cov_type = cov_type or self._default_cov_type()
         check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
-        check_options(method, options, penalty, maxiter)
+        check_options(method, options, penalty, maxiter, callback)
         self._check_data_at_hand()
+        cov_kwds = dict(cov_kwds or {})
+        read_groups(cov_type, cov_kwds, self)  # what is wrong with them is said before the fit
         if self._in_partitions and method == "sgd":
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
             )
         penalised = penalty > 0 or method == "sgd"
         if penalised:  # collinear columns and separation do no harm there
-            check_selection_varies(self.design)
-            check_outcome_varies(self.design)
+            check_selection_varies(self.design.counted)
+            check_outcome_varies(self.design.counted)
         else:
-            check_design(self.design)
+            check_design(self.design.counted)
         if start_params is not None:
-            start_params = np.asarray(start_params, dtype=float)
+            start_params = self._in_order(start_params, "start_params")
             if not np.isfinite(start_params).all():
                 raise ValueError("start_params has values that are not finite")
             self._expand(start_params)
@@ -369,7 +377,7 @@ class SelectionModel(SelectionPredictor):
             options["callback"] = both(callback, show)
             fit = self._fit(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
-            results = self._results_class(fit, cov_type, cov_kwds or {})
+            results = self._results_class(fit, cov_type, cov_kwds)
         if not self._quiet:
             warn_about(results)
         return SelectionResultsWrapper(results)
@@ -481,7 +489,7 @@ class SelectionModel(SelectionPredictor):
         if self._in_partitions:  # separated rows are so in any sample of them
             self._check_separation_of(sample(self._plain_rows(), _SEPARATION_ROWS))
             return
-        d = self.design
+        d = self.design.counted
         seen = d.labelled
         check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
         check_separation(d.s, d.W, d.select_names, "selection")

@@ -187,7 +187,9 @@ def formulas(draw: st.DrawFn, frame: pd.DataFrame, *, valid: bool = False) -> tu
         text = f"{left} ~ {draw(terms(columns if odd else columns[:-2] or columns))}"
         if odd and draw(st.booleans()):
             place = draw(st.integers(0, len(text)))
-            text = text[:place] + draw(st.text(max_size=3)) + text[place + draw(st.integers(0, 2)) :]
+            text = (
+                text[:place] + draw(st.text(max_size=3)) + text[place + draw(st.integers(0, 2)) :]
+            )
         if odd and draw(st.integers(0, 3)) == 0:
             text = draw(SENSELESS)
         found.append(text)
@@ -197,7 +199,9 @@ def formulas(draw: st.DrawFn, frame: pd.DataFrame, *, valid: bool = False) -> tu
 # -- the oracle ------------------------------------------------------------------------------------
 
 
-def quietly(function: Callable[..., Any], *args: Any, names: tuple[str, ...] = (), **kw: Any) -> Any:
+def quietly(
+    function: Callable[..., Any], *args: Any, names: tuple[str, ...] = (), **kw: Any
+) -> Any:
     """The result, or None after an error that users can do something about.
 
     Warnings that users' own expressions give rise to, and findings of a fit, are allowed.

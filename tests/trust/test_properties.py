@@ -459,7 +459,9 @@ COVARIANCES = ("nonrobust", "OPG", "HC0", "HC1")
 
 def check_same_errors(one: Any, other: Any, cov_type: str, factor: float = 1.0, **how: Any) -> None:
     """Covariances to a thousandth of the standard errors."""
-    left, right = (r.get_robustcov_results(cov_type, **how).cov_params_default for r in (one, other))
+    left, right = (
+        r.get_robustcov_results(cov_type, **how).cov_params_default for r in (one, other)
+    )
     errors = np.sqrt(np.diag(left))
     scale = np.outer(errors, errors)
     assert_allclose(factor * right / scale, left / scale, atol=1e-3)
@@ -565,9 +567,7 @@ def test_fit_of_partitions(case, size, cov_type):
     if is_identified(one):
         errors = np.sqrt(np.diag(one.cov_params_default))
         scale = np.outer(errors, errors)
-        assert_allclose(
-            other.cov_params_default / scale, one.cov_params_default / scale, atol=1e-3
-        )
+        assert_allclose(other.cov_params_default / scale, one.cov_params_default / scale, atol=1e-3)
 
 
 @fits
