@@ -248,7 +248,7 @@ def test_separators_that_are_none(sep, tmp_path):
 
 PIECES = st.one_of(
     st.binary(max_size=12),
-    st.sampled_from([b",", b";", b"\n", b"\r", b'"', b"\0", b"\xff", b"\xef\xbb\xbf", b"nan", b"inf"]),
+    st.sampled_from([b",", b";", b"\n", b"\r", b'"', b"\0", b"\xff", b"\xef\xbb\xbf", b"nan"]),
     st.sampled_from([b"1e999", b"-", b" ", b"'", b"\\", b"True", b"1,1,1,1,1\n", b",,,,\n", b"x1"]),
 )  # fmt: skip
 
