@@ -55,6 +55,11 @@ class PartitionedDesign:
         """Number of rows."""
         return self.counts.rows
 
+    @property
+    def counted(self) -> PartitionedDesign:
+        """See `Design`; nothing here is known row by row."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name in _OPTIONAL and name not in self.given:
             return None

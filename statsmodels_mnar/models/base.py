@@ -20,6 +20,7 @@ from ..engine.solution import Callback, Solution, Status
 from ..errors import NotInMemoryError
 from ..inference.covariance import Meat, check_cov_type
 from ..inference.dependence import dependence
+from ..results.groups import read_groups
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
 from .building import SelectionData
 from .fitting import Passes, both, check_options, iterations, named, warn_about
@@ -99,20 +100,22 @@ class SelectionModel(SelectionData):
         sampling = self.design.weight_kind == "prob_weights"
         cov_type = cov_type or self._default_cov_type()
         check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
-        check_options(method, options, penalty, maxiter)
+        check_options(method, options, penalty, maxiter, callback)
         self._check_data_at_hand()
+        cov_kwds = dict(cov_kwds or {})
+        read_groups(cov_type, cov_kwds, self)  # what is wrong with them is said before the fit
         if self._in_partitions and method == "sgd":
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
             )
         penalised = penalty > 0 or method == "sgd"
         if penalised:  # collinear columns and separation do no harm there
-            check_selection_varies(self.design)
-            check_outcome_varies(self.design)
+            check_selection_varies(self.design.counted)
+            check_outcome_varies(self.design.counted)
         else:
-            check_design(self.design)
+            check_design(self.design.counted)
         if start_params is not None:
-            start_params = np.asarray(start_params, dtype=float)
+            start_params = self._in_order(start_params, "start_params")
             if not np.isfinite(start_params).all():
                 raise ValueError("start_params has values that are not finite")
             self._expand(start_params)
@@ -126,7 +129,7 @@ class SelectionModel(SelectionData):
             options["callback"] = both(callback, show)
             fit = self._fit(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
-            results = self._results_class(fit, cov_type, cov_kwds or {})
+            results = self._results_class(fit, cov_type, cov_kwds)
         if not self._quiet:
             warn_about(results)
         return SelectionResultsWrapper(results)
@@ -238,7 +241,7 @@ class SelectionModel(SelectionData):
         if self._in_partitions:  # separated rows are so in any sample of them
             self._check_separation_of(self._plain_rows().spread(_SEPARATION_ROWS))
             return
-        d = self.design
+        d = self.design.counted
         seen = d.labelled
         check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
         check_separation(d.s, d.W, d.select_names, "selection")

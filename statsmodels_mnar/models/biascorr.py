@@ -11,9 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from statsmodels.tools.sm_exceptions import ModelWarning
+from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
-from ..design import Design, check_outcome_varies, check_selection_varies
+from ..design import (
+    Design,
+    check_levels,
+    check_outcome_varies,
+    check_rank,
+    check_selection_varies,
+)
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
@@ -33,6 +39,7 @@ from .first_stage import (
     soften,
     train,
 )
+from .fitting import check_options
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
 from .softening import Softening, soft_range, soft_sums, soften_rows, train_partitioned
@@ -41,6 +48,11 @@ from .target import FromTarget
 
 Floats = NDArray[np.float64]
 SoftSelection = float | str | None
+
+_NOT_CONVERGED = (
+    "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
+    "Centre columns that are far from zero, drop nearly collinear ones, or use a ridge penalty."
+)
 
 
 class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
@@ -129,10 +141,11 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         by_name = isinstance(soft_selection, str) and soft_selection == "rowwise"
         if soft_selection is not None and not by_name:
             known = isinstance(soft_selection, int | float | np.floating)
-            if not known or not 0.0 <= float(soft_selection) <= 1.0:
-                raise ValueError(
-                    f"soft_selection={soft_selection!r} must be a number in [0, 1] or 'rowwise'"
-                )
+            if not known or soft_selection is True or not 0.0 <= float(soft_selection) <= 1.0:
+                shown = repr(soft_selection) if np.ndim(soft_selection) == 0 else "an array"
+                raise ValueError(f"soft_selection={shown} must be a number in [0, 1] or 'rowwise'")
+        if not isinstance(soft_pseudolabels, bool | np.bool_):
+            raise ValueError(f"soft_pseudolabels={soft_pseudolabels!r} must be True or False")
         self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self._stage: FirstStage | None = None
@@ -290,8 +303,14 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`.
         """
         model = self
-        check_selection_varies(self.design)  # before the first stages, which need both kinds
-        check_outcome_varies(self.design)
+        check_options(method, options, penalty, maxiter, callback)
+        _check_tolerances(first_stage_tol)
+        counted = self.design.counted
+        check_selection_varies(counted)  # before the first stages, which need both kinds
+        check_outcome_varies(counted)
+        if method != "sgd" and penalty == 0.0:  # and a maximum
+            check_levels(counted.sketch)
+            check_rank(counted.sketch)
         descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
@@ -303,6 +322,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
                 model._training_rows = model._known_soft = None
                 if not self._in_partitions:
                     model._rows = None
+            if method != "sgd" and penalty == 0.0 and not model.first_stage.converged:
+                self._check_separation()
+                self._warn(_NOT_CONVERGED, ConvergenceWarning)
             model._check_pseudolabels(method, penalty)
             if cov_type is None:
                 cov_type = "HC0" if method == "sgd" else model._default_cov_type()
@@ -351,6 +373,12 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
                 "one class among the unlabelled rows, and the estimates mostly repeat it."
             )
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, category: type[Warning] = ModelWarning) -> None:
         if not self._quiet:
-            warnings.warn(text, ModelWarning, stacklevel=4)
+            warnings.warn(text, category, stacklevel=4)
+
+
+def _check_tolerances(values: Any) -> None:
+    pair = isinstance(values, tuple | list) and len(values) == 2
+    if not (pair and all(isinstance(v, int | float) and v > 0 for v in values)):
+        raise ValueError(f"first_stage_tol={values!r} must be two positive numbers")

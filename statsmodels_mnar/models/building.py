@@ -18,6 +18,7 @@ from ..engine.integration import Integration, as_integration
 from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..errors import DesignError
+from .fitting import check_names
 from .large import Execution, Frames, build
 from .normalization import Normalization, Parametrized
 from .predictor import SelectionPredictor
@@ -114,6 +115,8 @@ class SelectionData(SelectionPredictor):
         env = env + 1 if isinstance(env, int) and env >= 0 else env
         roles = {"offset": offset, "offset_select": offset_select}
         roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
+        if execution is not None and not isinstance(execution, Execution):
+            raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
         how = execution or Execution()
         source = find_source(data, how.partition_rows, split=execution is not None)
         model = cls.__new__(cls)
@@ -149,6 +152,8 @@ class SelectionData(SelectionPredictor):
         device: str | torch.device = "auto",
         hasconst: bool | None = None,
     ) -> None:
+        if hasconst is not None and not isinstance(hasconst, bool | np.bool_):
+            raise ValueError(f"hasconst={hasconst!r} must be True, False or None")
         self.normalization = normalization
         self.integration = as_integration(integration)
         self.device = device
@@ -170,6 +175,7 @@ class SelectionData(SelectionPredictor):
         self.data.ynames = design.outcome_name
         self.data.xnames = list(design.outcome_names)
         extra = [f"select_{name}" for name in design.select_names]
+        check_names(design.outcome_names, extra)
         self._set_extra_params_names([*extra, *self._parametrized.names])
         self.k_outcome, self.k_select = len(design.outcome_names), len(design.select_names)
         self.df_model = float(self.k_outcome - self.k_constant)

@@ -60,6 +60,13 @@ class FirstStage:
     outcome: Trained  # g_y
 
     @property
+    def converged(self) -> bool:
+        """Each regression is at its maximum; other classifiers do not say."""
+        return all(
+            stage.fit is None or stage.fit.converged for stage in (self.select, self.outcome)
+        )
+
+    @property
     def parametric(self) -> bool:
         """Both are regressions at their maximum, so the stacked covariance is defined."""
         return self.select.fit is not None and self.outcome.fit is not None
@@ -146,8 +153,14 @@ def _train_one(
     extra = {} if weights is None else {"sample_weight": weights}
     estimator.fit(X[used], y[used].astype(int), **extra)
     probability = np.asarray(estimator.predict_proba(X), dtype=float)
-    probability = probability[:, -1] if probability.ndim == 2 else probability
-    return Trained(type(estimator).__name__, probability, estimator=estimator)
+    name = type(estimator).__name__
+    if probability.shape != (len(X), 2) or not ((probability >= 0) & (probability <= 1)).all():
+        raise ValueError(
+            f"predict_proba of {name} must give {len(X)} rows of two probabilities, of 0 and of 1; "
+            f"got shape {probability.shape} with values from {probability.min():g} to "
+            f"{probability.max():g}"
+        )
+    return Trained(name, probability[:, 1], estimator=estimator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -373,7 +373,10 @@ class Effects(GenericLikelihoodModelResults):
         if model.design.outcome_spec is None:
             raise ValueError("variables= needs a model built from formulas; leave it out")
         if data is not None:
-            return as_frame(data), None
+            frame = as_frame(data)
+            if frame.empty:
+                raise ValueError("data has no rows")
+            return frame, None
         if model._frame is None:
             raise ValueError(
                 "variables= needs the data, which this model no longer has (it was unpickled, or "

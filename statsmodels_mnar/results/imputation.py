@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
+from ..design import over_rows
 from ..design.formula import as_frame
 from ..inference import metrics
 from ..inference.diagnostics import influence_covariance
@@ -16,7 +17,6 @@ from ..inference.imputation import Pooled, draw_params, held, pool
 from ..inference.metrics import PopulationMetrics, Target
 from ..inference.probabilities import Designs, blocks
 from ..progress import progress_bar
-from .groups import over_rows
 
 Floats = NDArray[np.float64]
 

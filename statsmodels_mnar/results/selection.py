@@ -26,7 +26,7 @@ from ..inference.dependence import Dependence, dependence, dependence_table
 from . import tables
 from .diagnostics import Diagnostics
 from .effects import Effects
-from .groups import column_names, group_codes
+from .groups import read_groups
 from .hypotheses import HypothesisTests
 from .imputation import Imputation
 from .plots import Plots
@@ -150,21 +150,9 @@ class SelectionResults(
 
     def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         covariance.check_cov_type(cov_type, self._more_cov_types, sampling=self._sampling)
-        cluster = cov_type == "cluster"
-        unknown = set(cov_kwds) - ({"groups", "use_correction"} if cluster else set())
-        if unknown:
-            raise ValueError(
-                f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
-            )
-        self._groups: tuple[NDArray[np.int64], ...] = ()
-        self._group_columns: tuple[str, ...] = ()
-        if cluster:
-            groups = cov_kwds.get("groups")
-            if self.model._in_partitions:
-                self._group_columns = column_names(groups)
-            else:
-                self._groups = group_codes(groups, self.model.design, self.model._frame)
-        self._use_correction = bool(cov_kwds.get("use_correction", True))
+        self._groups, self._group_columns, self._use_correction = read_groups(
+            cov_type, cov_kwds, self.model
+        )
         found = self._covariance(cov_type)
         self.cov_type = found.cov_type
         self.cov_kwds = {"description": found.description, "n_groups": found.n_groups}
@@ -187,6 +175,11 @@ class SelectionResults(
         other._set_covariance(cov_type, cov_kwds)
         other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
+
+    def conf_int(self, alpha: float = 0.05, cols: Any = None) -> Any:
+        """Intervals of the parameters at level 1 - ``alpha``, of those at ``cols`` if given."""
+        check_alpha(alpha)
+        return super().conf_int(alpha, cols)
 
     # -- how it ended ------------------------------------------------------------------------------
 
