@@ -176,10 +176,10 @@ class SelectionResults(
         other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
 
-    def conf_int(self, alpha: float = 0.05, cols: Any = None) -> Any:
-        """Intervals of the parameters at level 1 - ``alpha``, of those at ``cols`` if given."""
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Normal intervals of the parameters at level 1 - ``alpha``."""
         check_alpha(alpha)
-        return super().conf_int(alpha, cols)
+        return super().conf_int(alpha)
 
     # -- how it ended ------------------------------------------------------------------------------
 
