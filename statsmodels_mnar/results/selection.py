@@ -12,7 +12,6 @@ import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.base.model import (
-    LikelihoodModelResults,
     LikelihoodResultsWrapper,
 )
 from statsmodels.tools._decorators import cache_readonly
@@ -431,4 +430,4 @@ class SelectionResultsWrapper(LikelihoodResultsWrapper):
     """Puts names and index on what the results return."""
 
 
-wrap.populate_wrapper(SelectionResultsWrapper, LikelihoodModelResults)
+wrap.populate_wrapper(SelectionResultsWrapper, SelectionResults)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
-from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from statsmodels_mnar import (
     DesignError,
@@ -89,9 +88,7 @@ def refuse(
     doors: tuple[str, ...] = FRAMES,
     **call: Any,
 ) -> None:
-    ENTRIES.append(
-        Entry(topic, name, doors, lambda: Call(data(BASE.copy()), **call), raises, says)
-    )
+    ENTRIES.append(Entry(topic, name, doors, lambda: Call(data(BASE.copy()), **call), raises, says))
 
 
 def accept(
@@ -314,14 +311,18 @@ refuse(T, "a column of 1e-200", DesignError, "largest value of x", "other units"
        data=assign(x=lambda d: 1e-200 * d.x), doors=FILES)  # fmt: skip
 ANY = (*MODELS, "ipw", "rba", "rflearn", "naive", "greene arrays", "biascorr arrays")
 for _scale in (1e12, 1e-12):
-    accept(T, f"a covariate times {_scale:g}", data=assign(x=lambda d, f=_scale: f * d.x), doors=ANY)
+    accept(
+        T, f"a covariate times {_scale:g}", data=assign(x=lambda d, f=_scale: f * d.x), doors=ANY
+    )
     accept(T, f"the instrument times {_scale:g}", data=assign(z=lambda d, f=_scale: f * d.z),
            doors=ANY)  # fmt: skip
 accept(T, "columns of 1e12 and 1e-12 in one equation",
        data=assign(x=lambda d: 1e12 * d.x, w=lambda d: 1e-12 * d.w), doors=ANY)  # fmt: skip
 accept(T, "a year in place of an age", "years since 2000", data=assign(k=lambda d: 2000 + d.k),
        clean=unchanged, outcome="y ~ x + k", doors=ANY[:8])  # fmt: skip
-accept(T, "negative zeros", data=assign(y=lambda d: d.y.replace(0.0, -0.0)), doors=(*SOME, "probit"))
+accept(
+    T, "negative zeros", data=assign(y=lambda d: d.y.replace(0.0, -0.0)), doors=(*SOME, "probit")
+)
 
 # ---- missing -------------------------------------------------------------------------------------
 
@@ -350,7 +351,9 @@ accept(T, "pd.NA in a nullable covariate", "the other rows", clean=without(3),
 accept(T, "pd.NA in a covariate of objects", "the other rows", clean=without(3),
        data=assign(x=lambda d: d.x.astype(object).where(d.index != 3, pd.NA)))  # fmt: skip
 for _dtype in ("Int64", "boolean", "Float64"):
-    accept(T, f"an outcome of {_dtype} with pd.NA", data=assign(y=lambda d, t=_dtype: d.y.astype(t)))
+    accept(
+        T, f"an outcome of {_dtype} with pd.NA", data=assign(y=lambda d, t=_dtype: d.y.astype(t))
+    )
 accept(T, "no selection indicator: the outcome is missing", select="~ x + w + z",
        clean_call={"select": SELECT}, doors=("greene", "naive", "probit"))  # fmt: skip
 refuse(T, "a covariate that is all NaN", DesignError, "no rows are left",
@@ -479,7 +482,10 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "dates": (lambda a: DATES.to_numpy()[:, None], "exog must be numeric"),
     "time spans": (lambda a: (DATES - DATES[0]).to_numpy()[:, None], "exog must be numeric"),
     "text": (lambda a: [["a", "b", "c"]] * 400, "exog must be numeric"),
-    "levels": (lambda a: a["exog"].assign(x=pd.Categorical(BASE.g)), "columns that are not numeric"),
+    "levels": (
+        lambda a: a["exog"].assign(x=pd.Categorical(BASE.g)),
+        "columns that are not numeric",
+    ),
     "rows of different lengths": (lambda a: [[1.0]] * 399 + [[1.0, 2.0]], "exog must be numeric"),
     "a sparse matrix": (lambda a: scipy.sparse.csr_matrix(a["exog"]), "exog.toarray()"),
     "three dimensions": (lambda a: np.ones((400, 2, 2)), "exog must have two dimensions"),
@@ -733,7 +739,10 @@ for _name, (_options, _text) in MODEL.items():
 refuse(T, "execution is text", TypeError, "execution='dask' must be an Execution", doors=("greene",),
        model={"execution": "dask"})  # fmt: skip
 BIASCORR: dict[str, tuple[dict[str, Any], str]] = {
-    "an unknown selection_model": ({"selection_model": "prob"}, "selection_model='prob' is unknown"),
+    "an unknown selection_model": (
+        {"selection_model": "prob"},
+        "selection_model='prob' is unknown",
+    ),
     "soft_selection of 2": ({"soft_selection": 2}, "soft_selection=2 must be a number in [0, 1]"),
     "soft_selection of NaN": ({"soft_selection": np.nan}, "soft_selection=nan must be"),
     "soft_selection is True": ({"soft_selection": True}, "soft_selection=True must be a number"),

@@ -101,9 +101,7 @@ def _from_arrays(kind: Any, **options: Any) -> Callable[[Call], Numbers]:
 
 
 def _compared(call: Call) -> Numbers:
-    found = compare(
-        call.outcome, call.select, call.data, ("naive", "probit"), **(call.model or {})
-    )
+    found = compare(call.outcome, call.select, call.data, ("naive", "probit"), **(call.model or {}))
     return found.margeff.to_numpy().ravel()
 
 
