@@ -1,8 +1,8 @@
 """The catalogue of hostile inputs: each with what users get, at every door it can come through.
 
 An entry either raises, and then the text holds what ``says`` lists (the argument, the value, the
-remedy), or gives the numbers of a clean equivalent. ``python -m tests.trust.catalogue`` writes the
-tables of docs/reliability.md.
+remedy), or gives the numbers of a clean equivalent. ``questions`` has the calls after a fit, and
+``tables`` writes both into docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -61,9 +61,14 @@ class Entry:
     def gets(self) -> str:
         """What users get, in words."""
         if self.raises is not None:
-            return f"`{self.raises.__name__}`: {' … '.join(self.says)}"
+            return error(self.raises, self.says)
         warned = "" if self.warns is None else f", and a `{self.warns.__name__}`"
         return f"the numbers of {self.same}{warned}"
+
+
+def error(raises: type[Exception], says: tuple[str, ...]) -> str:
+    """An error in words."""
+    return f"`{raises.__name__}`: " + " … ".join(f"`{part}`" for part in says)
 
 
 ENTRIES: list[Entry] = []
@@ -247,8 +252,9 @@ refuse(
     select=f"{SELECT} + twin", doors=(*MODELS, "ipw", "compare", *COMMAND),
 )  # fmt: skip
 accept(
-    T, "twice another column, in an equation that is not fitted", data=assign(twin=lambda d: 2 * d.x),
-    select=f"{SELECT} + twin", doors=("naive", "rba"), clean_call={"select": SELECT},
+    T, "twice another column, in an equation that is not fitted",
+    data=assign(twin=lambda d: 2 * d.x), select=f"{SELECT} + twin", doors=("naive", "rba"),
+    clean_call={"select": SELECT},
 )  # fmt: skip
 refuse(
     T, "a year of 1e12", SingularDesignError, "Intercept", "combination",
@@ -409,6 +415,10 @@ accept(T, "the square of an int8", "floats", data=assign(k=lambda d: (6 * d.k).a
        clean=assign(k=lambda d: 6.0 * d.k), outcome="y ~ I(k ** 2) + w")  # fmt: skip
 accept(T, "minus an unsigned integer", "floats", data=assign(k=lambda d: d.k.astype("uint8")),
        clean=assign(k=lambda d: 1.0 * d.k), outcome="y ~ I(-k) + w")  # fmt: skip
+refuse(T, "the fifth power of an integer", DesignError, "the integers of k are too large",
+       "astype(float)", data=assign(k=lambda d: 1_000 * d.k), outcome="y ~ I(k ** 5) + w")  # fmt: skip
+accept(T, "the square of a large integer", "floats", data=assign(k=lambda d: 10_000 * d.k),
+       clean=assign(k=lambda d: 10_000.0 * d.k), outcome="y ~ I(k ** 2) + w")  # fmt: skip
 accept(T, "a column in the byte order of another machine",
        data=assign(x=lambda d: d.x.to_numpy().astype(">f8")))  # fmt: skip
 for _name, _values in {
@@ -475,7 +485,8 @@ accept(T, "an outcome of one column", doors=ARRAYS,
        data=arguments(endog=lambda a: a["endog"].to_numpy()[:, None]))  # fmt: skip
 accept(T, "an outcome and an indicator of torch", doors=("greene arrays", "naive arrays"),
        data=arguments(endog=lambda a: torch.tensor(a["endog"].to_numpy()),
-                      endog_select=lambda a: torch.tensor(a["endog_select"].to_numpy())))  # fmt: skip
+                      endog_select=lambda a: torch.tensor(a["endog_select"].to_numpy()))
+       )  # fmt: skip
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "complex numbers": (lambda a: a["exog"] + 1j, "exog"),
     "complex arrays": (lambda a: a["exog"].to_numpy() + 1j, "exog must be numeric"),
@@ -492,8 +503,8 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 for _name, (_make, _text) in REFUSED.items():
     refuse(T, f"exog of {_name}", DesignError, _text, data=arguments(exog=_make), doors=ARRAYS)
-refuse(T, "an outcome of two columns", DesignError, "must be one variable", "(400, 2)", doors=ARRAYS,
-       data=arguments(endog=lambda a: np.column_stack([a["endog"]] * 2)))  # fmt: skip
+refuse(T, "an outcome of two columns", DesignError, "must be one variable", "(400, 2)",
+       doors=ARRAYS, data=arguments(endog=lambda a: np.column_stack([a["endog"]] * 2)))  # fmt: skip
 refuse(T, "a complex outcome", DesignError, "outcome 'y'", "0/1 or boolean", doors=ARRAYS,
        data=arguments(endog=lambda a: a["endog"] + 1j))  # fmt: skip
 refuse(T, "the index of another table", DesignError, "indexes of endog and endog_select differ",
@@ -538,7 +549,7 @@ refuse(T, "a selection indicator of yes/no", DesignError, "selection indicator '
        "I(s == 'yes')", data=assign(s=lambda d: d.s.map({0: "no", 1: "yes"})),
        doors=FILES)  # fmt: skip
 accept(T, "a selection indicator of True/False", data=assign(s=lambda d: d.s == 1),
-       clean=unchanged, doors=("greene", "probit", "biascorr", "naive", "greene arrays"))  # fmt: skip
+       clean=unchanged, doors=("greene", "probit", "biascorr", "greene arrays"))  # fmt: skip
 refuse(T, "nobody is selected", NoVariationError, "none of the 400 rows is selected (s = 0)",
        data=assign(s=0), doors=(*FILES, *ARRAYS))  # fmt: skip
 refuse(T, "everybody is selected", NoVariationError, "all 400 rows are selected", "ordinary logit",
@@ -599,8 +610,8 @@ accept(T, "a covariate called offset, beside an offset", "the other rows", clean
        data=assign(offset=lambda d: d.x.where(d.index != 3)), outcome="y ~ offset + w",
        clean_call={"outcome": OUTCOME}, model={"offset": np.zeros(400)},
        doors=("greene", "probit"))  # fmt: skip
-for _name in ("class", "lambda", "two words", "it's", 'say "x"', "<b>&amp;", "{0}", "%s", "é", "1st",
-              "", " ", "None", "np", "a\nb", "x" * 5_000):  # fmt: skip
+for _name in ("class", "lambda", "two words", "it's", 'say "x"', "<b>&amp;", "{0}", "%s", "é",
+              "1st", "", " ", "None", "np", "a\nb", "x" * 5_000):  # fmt: skip
     _shown = f"{_name[:12]!r}" + (" … (5,000 letters)" if len(_name) > 100 else "")
     accept(T, f"a column called {_shown}", outcome=f"y ~ Q({_name!r}) + w",
            data=assign(**{_name: lambda d: d.x}), clean_call={"outcome": OUTCOME},
@@ -660,7 +671,7 @@ refuse(T, "an offset of dates", DesignError, "offset must be numeric", model={"o
        doors=W)  # fmt: skip
 accept(T, "an offset of 1e6 times a covariate", "the fit without it", doors=("greene", "probit"),
        model={"offset": 1e6 * BASE.x, "offset_select": -1e6 * BASE.z})  # fmt: skip
-accept(T, "an offset of 1e4 everywhere", "the fit without it", doors=("greene", "probit", "biascorr"),
+accept(T, "an offset of 1e4 everywhere", "the fit without it", doors=W,
        model={"offset": np.full(400, 1e4)})  # fmt: skip
 accept(T, "an offset in another order, by its index", "the fit without it",
        model={"offset": (3 * BASE.w).sample(frac=1, random_state=np.random.default_rng(0))},
@@ -715,7 +726,7 @@ FIT: dict[str, tuple[dict[str, Any], str]] = {
     "a method of statsmodels": ({"method": "nm"}, "method='nm' is unknown; use one of"),
     "method is None": ({"method": None}, "method=None is unknown"),
     "gtol of NaN": ({"gtol": np.nan}, "gtol=nan must be a positive number"),
-    "a callback that cannot be called": ({"callback": "show"}, "callback='show' must be a function"),
+    "a callback that cannot be called": ({"callback": "show"}, "callback='show' must be a func"),
     "a checkpoint of data in memory": ({"checkpoint": "file"}, "checkpoint is for data in part"),
 }  # fmt: skip
 for _name, (_options, _text) in FIT.items():
@@ -736,8 +747,8 @@ MODEL: dict[str, tuple[dict[str, Any], str]] = {
 }
 for _name, (_options, _text) in MODEL.items():
     refuse(T, _name, ValueError, _text, model=_options, doors=("greene",))
-refuse(T, "execution is text", TypeError, "execution='dask' must be an Execution", doors=("greene",),
-       model={"execution": "dask"})  # fmt: skip
+refuse(T, "execution is text", TypeError, "execution='dask' must be an Execution",
+       model={"execution": "dask"}, doors=("greene",))  # fmt: skip
 BIASCORR: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown selection_model": (
         {"selection_model": "prob"},
@@ -822,9 +833,6 @@ accept(T, "a term that is NaN on some rows", "the other rows", outcome="y ~ root
        model={"env": {"root": lambda x: np.sqrt(x.where(x > -1.5) + 2)}}, doors=("greene", "naive"),
        clean=lambda d: d[d.x > -1.5].assign(r=lambda e: np.sqrt(e.x + 2)),
        clean_call={"outcome": "y ~ r + w"})  # fmt: skip
-
-
-# ---- in words ------------------------------------------------------------------------------------
 
 
 def trials() -> Iterator[tuple[str, Entry]]:

@@ -28,6 +28,7 @@ from statsmodels_mnar import (
 from statsmodels_mnar.__main__ import main
 from statsmodels_mnar.baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
 
+from .catalogue import error
 from .doors import BASE, OUTCOME, SELECT, arrays_of, clean_data
 
 
@@ -47,7 +48,7 @@ class Question:
     def gets(self) -> str:
         """What users get, in words."""
         if self.raises is not None:
-            return f"`{self.raises.__name__}`: {' … '.join(self.says)}"
+            return error(self.raises, self.says)
         return self.same
 
 
@@ -156,6 +157,10 @@ accept(T, "no rows", "no predictions", ask=lambda: formulas().predict(NEW[:0]),
 accept(T, "one row as a Series", "the probability by hand",
        ask=lambda: formulas().predict(NEW.iloc[0]), equals=lambda: by_hand(NEW[:1]))  # fmt: skip
 
+refuse(T, "an integer whose power wraps around", DesignError, "the integers of k are too large",
+       ask=lambda: NaiveLogit.from_formula("y ~ I(k ** 5) + w", SELECT, BASE).fit()
+       .predict({"k": [7_000], "w": [0.0]}))  # fmt: skip
+
 X = arrays_of(BASE)["exog"].iloc[:5]
 for _fit in (arrays, naive_arrays):
     _who = "" if _fit is arrays else " of a baseline"
@@ -176,7 +181,8 @@ for _fit in (arrays, naive_arrays):
 refuse(T, "one design where two are needed", ValueError, "give exog and exog_select",
        ask=lambda: arrays().predict(X, which="p11"))  # fmt: skip
 refuse(T, "designs of different rows", ValueError, "exog has 5 rows and exog_select 3",
-       ask=lambda: arrays().predict(X, arrays_of(BASE)["exog_select"][:3], which="p11"))  # fmt: skip
+       ask=lambda: arrays().predict(
+           X, arrays_of(BASE)["exog_select"][:3], which="p11"))  # fmt: skip
 refuse(T, "an offset of the wrong length", ValueError, "offset must be one number or 5",
        ask=lambda: formulas().predict(NEW, offset=[1, 2]))  # fmt: skip
 refuse(T, "an offset of text", ValueError, "offset must be numeric",
@@ -263,7 +269,8 @@ TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {"labeled": LABELED.drop(columns="z")}, DesignError, "labeled lacks the column(s) z"
     ),
     "two columns of one name": (
-        {"target": pd.concat([TARGET, TARGET[["x"]]], axis=1)}, DesignError, "more than one column x"
+        {"target": pd.concat([TARGET, TARGET[["x"]]], axis=1)}, DesignError,
+        "target has more than one column x",
     ),
     "a target that is a list": ({"target": [1, 2]}, DesignError, "data must be a DataFrame"),
     "text where numbers were": (
@@ -278,7 +285,7 @@ TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "n below the labelled rows": ({"n": 10}, ValueError, "n=10 must be an integer above the"),
     "n that is no integer": ({"n": 600.7}, ValueError, "n=600.7 must be an integer above the"),
     "n of text": ({"n": "many"}, ValueError, "n='many' must be an integer above the"),
-    "match_on of a column that is not there": ({"match_on": ["q"]}, ValueError, "match_on names 'q'"),
+    "match_on of no column": ({"match_on": ["q"]}, ValueError, "match_on names 'q'"),
     "match_on of nothing": ({"match_on": []}, ValueError, "match_on is empty"),
     "an outcome of 1/2": (
         {"labeled": LABELED.assign(y=LABELED.y + 1)}, DesignError, "found 1, 2"
@@ -287,7 +294,8 @@ TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 for _name, (_options, _kind, _text) in TARGETS.items():
     refuse(T, _name, _kind, _text, ask=lambda o=_options: from_target(**o))
 accept(T, "match_on as text", "the fit with a list",
-       ask=lambda: from_target(match_on="k").params, equals=lambda: from_target().params)  # fmt: skip
+       ask=lambda: from_target(match_on="k").params,
+       equals=lambda: from_target().params)  # fmt: skip
 accept(T, "labels in the target, which are not read", "the fit without them",
        ask=lambda: from_target(target=TARGET.assign(y=1.0)).params,
        equals=lambda: from_target().params)  # fmt: skip
@@ -351,7 +359,9 @@ T = "Misspelled keywords"
 TYPO = {"mispelled": 1}
 # Every public callable of the package that takes further keywords, as a test makes sure of.
 KEYWORDS: dict[str, Callable[[], Any]] = {
-    "SelectionModel.from_formula": lambda: ProbitSelection.from_formula(OUTCOME, SELECT, BASE, **TYPO),
+    "SelectionModel.from_formula": lambda: ProbitSelection.from_formula(
+        OUTCOME, SELECT, BASE, **TYPO
+    ),
     "SelectionModel.fit": lambda: formulas().model.fit(**TYPO),
     "ProbitSelection.__init__": lambda: ProbitSelection(**arrays_of(BASE), **TYPO),
     "BiasCorrLogit.__init__": lambda: BiasCorrLogit(**arrays_of(BASE), **TYPO),

@@ -14,6 +14,7 @@ from statsmodels_mnar import baselines, comparison, datasets
 from statsmodels_mnar.results.biascorr import BiasCorrResults
 from statsmodels_mnar.results.selection import SelectionResults
 
+from . import tables
 from .questions import KEYWORDS, QUESTIONS, Question
 
 
@@ -38,6 +39,10 @@ def test_the_error_names_the_argument_and_the_remedy(question: Question):
 def test_the_answer_is_that_of_a_clean_question(question: Question):
     assert question.equals is not None
     np.testing.assert_allclose(question.ask(), question.equals(), rtol=1e-7, atol=1e-12)
+
+
+def test_the_page_shows_the_catalogue():
+    assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
 
 
 def public_callables() -> Iterator[Any]:
