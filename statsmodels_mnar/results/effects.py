@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types as pdt
 from scipy.stats import norm
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
@@ -401,6 +402,9 @@ class Effects(GenericLikelihoodModelResults):
                 f"variables has {name!r}, which is not a column of the data that which={which!r} "
                 f"reads; those are {read}"
             )
+        column = frame[name]
+        if pdt.is_numeric_dtype(column.dtype) and np.isinf(column.to_numpy(dtype=float)).any():
+            raise ValueError(f"variables: {name} is infinite on some rows of the data; drop them")
 
     def _designs_of(self, frame: pd.DataFrame, own: bool, which: str) -> Designs:
         """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""

@@ -12,7 +12,6 @@ import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.base.model import (
-    LikelihoodModelResults,
     LikelihoodResultsWrapper,
 )
 from statsmodels.tools._decorators import cache_readonly
@@ -176,10 +175,10 @@ class SelectionResults(
         other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
 
-    def conf_int(self, alpha: float = 0.05, cols: Any = None) -> Any:
-        """Intervals of the parameters at level 1 - ``alpha``, of those at ``cols`` if given."""
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Normal intervals of the parameters at level 1 - ``alpha``."""
         check_alpha(alpha)
-        return super().conf_int(alpha, cols)
+        return super().conf_int(alpha)
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -431,4 +430,4 @@ class SelectionResultsWrapper(LikelihoodResultsWrapper):
     """Puts names and index on what the results return."""
 
 
-wrap.populate_wrapper(SelectionResultsWrapper, LikelihoodModelResults)
+wrap.populate_wrapper(SelectionResultsWrapper, SelectionResults)
