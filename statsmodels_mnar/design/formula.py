@@ -26,7 +26,7 @@ __all__ = ["FormulaSpec", "rebuild"]
 Engine = Literal["patsy", "formulaic"]
 
 # Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
-_COLUMNS = "_columns_"
+_COLUMNS = "_quoted_columns_of_the_data_"
 
 _LONGEST = np.iinfo(np.int64).max
 _POWERS_FIT = 1_000  # integers whose sixth power is one
