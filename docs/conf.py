@@ -71,6 +71,7 @@ html_theme_options = {
 }
 
 
+THIN = '<mspace width="0.17em" />'
 # Where latex2mathml's output is not what TeX would set.
 TYPOGRAPHY = {
     # A prime is high enough by itself: as a superscript it floats.
@@ -78,10 +79,11 @@ TYPOGRAPHY = {
         r'<mi>\1</mi><mo lspace="0" rspace="0.1em">&#x02032;</mo>'
     ),
     r"<mi>(&#x003[9A].;)</mi>": r'<mi mathvariant="normal">\1</mi>',  # capital Greek stands upright
-    # A thin space after the name of a function, where no bracket follows.
-    r"<mi>(log|exp|cosh|atanh)</mi>(?!<mo[^>]*>(?:&#x00028;|\())": (
-        r'<mi>\1</mi><mspace width="0.17em" />'
-    ),
+    # A thin space before the name of a function, and after it where no bracket follows.
+    r"(</m(?:i|n|sub|sup)>|&#x00029;</mo>)(?=<mi>(?:log|exp|cosh|atanh)</mi>)": rf"\1{THIN}",
+    r"(<mi>(?:log|exp|cosh|atanh)</mi>)(?!<mo[^>]*>(?:&#x00028;|\())": rf"\1{THIN}",
+    # A minus that has nothing before it is a sign.
+    r"((?:&#x00028;|&#x0003D;|\()</mo>)<mo>&#x02212;</mo>": r'\1<mo form="prefix">&#x02212;</mo>',
     r"<mo>&#x0007C;</mo>": '<mo lspace="0" rspace="0">&#x0007C;</mo>',  # bars of absolute values
 }
 
