@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -111,4 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # dask's workers come from a package of the same name, which is not to be found here.
+    folder = Path(__file__).resolve().parent
+    sys.path = [path for path in sys.path if Path(path).resolve() != folder]
     main()
