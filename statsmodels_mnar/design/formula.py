@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -161,7 +162,6 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-        check_integers(matrix, rows, spec._codes(), lambda rows: evaluate_again(spec, rows))
         design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
@@ -187,6 +187,12 @@ def _as_learned(column: pd.Series) -> pd.Series:
 
 def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate on complete rows; rows on which a term is NaN are left out."""
+    matrix = _evaluate_again(spec, frame)
+    check_integers(matrix, frame, spec._codes(), partial(_evaluate_again, spec))
+    return matrix
+
+
+def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
         return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
     from formulaic.errors import DataMismatchWarning

@@ -416,7 +416,8 @@ accept(T, "the square of an int8", "floats", data=assign(k=lambda d: (6 * d.k).a
 accept(T, "minus an unsigned integer", "floats", data=assign(k=lambda d: d.k.astype("uint8")),
        clean=assign(k=lambda d: 1.0 * d.k), outcome="y ~ I(-k) + w")  # fmt: skip
 refuse(T, "the fifth power of an integer", DesignError, "the integers of k are too large",
-       "astype(float)", data=assign(k=lambda d: 1_000 * d.k), outcome="y ~ I(k ** 5) + w")  # fmt: skip
+       "astype(float)", outcome="y ~ I(k ** 5) + w",
+       data=assign(k=lambda d: 1_000 * d.k))  # fmt: skip
 accept(T, "the square of a large integer", "floats", data=assign(k=lambda d: 10_000 * d.k),
        clean=assign(k=lambda d: 10_000.0 * d.k), outcome="y ~ I(k ** 2) + w")  # fmt: skip
 accept(T, "a column in the byte order of another machine",

@@ -1,4 +1,4 @@
-"""The catalogue as the tables of docs/reliability.md; ``python -m tests.trust.tables`` writes them."""
+"""The catalogue as tables; ``python -m tests.trust.tables`` writes docs/reliability.md."""
 
 from __future__ import annotations
 
