@@ -27,7 +27,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(
     "thorough",
     hypothesis.settings.get_profile("quick"),
-    max_examples=300,
+    max_examples=100,
     derandomize=False,
     print_blob=True,
 )
