@@ -7,6 +7,7 @@ from .engine.mlp import MLP
 from .engine.solution import Status
 from .errors import (
     DesignError,
+    IntegrationAccuracyWarning,
     MissingDataError,
     MissingOutcomeWarning,
     NoExclusionRestrictionWarning,
@@ -28,6 +29,7 @@ __all__ = [
     "DesignError",
     "Execution",
     "GreeneSelectionLogit",
+    "IntegrationAccuracyWarning",
     "MissingDataError",
     "MissingOutcomeWarning",
     "NoExclusionRestrictionWarning",

@@ -25,13 +25,15 @@ from ..design.partitioned import PartitionedDesign
 from ..design.sources import find_source
 from ..engine.binary import Independent, fit_independent
 from ..engine.device import resolve_device
-from ..engine.integration import Integration, as_integration
+from ..engine.forms import FreeForm
+from ..engine.integration import Integration, Quadrature, as_integration
 from ..engine.objective import Objective
 from ..engine.optimize import Method, maximize
 from ..engine.partitioned import PartitionedObjective, PartitionedRows
 from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status
 from ..errors import DesignError, NotInMemoryError
+from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type, joined_sums, meat_of_sums
 from ..inference.dependence import dependence
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
@@ -238,9 +240,9 @@ class SelectionModel(SelectionPredictor):
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         raise NotImplementedError
 
-    def _sibling(self, normalization: Normalization) -> Self:
+    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
         """The same data under another normalization; the rows on the device are shared."""
-        other = self._rebuilt(self.design, normalization=normalization)
+        other = self._rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._frame, other._offset_columns = self._frame, self._offset_columns
         for name in ("formula", "select_formula"):
@@ -367,7 +369,7 @@ class SelectionModel(SelectionPredictor):
             if not penalised and not independent.converged:
                 self._check_separation()
             options["callback"] = both(callback, show)
-            fit = self._fit(independent, start_params, method, penalty, options)
+            fit = self._fit_checked(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
             results = self._results_class(fit, cov_type, cov_kwds or {})
         if not self._quiet:
@@ -385,6 +387,45 @@ class SelectionModel(SelectionPredictor):
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
             )
         return Progress(disp, method, maxiter)
+
+    def _fit_checked(self, *arguments: Any) -> Fit:
+        """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
+
+        From where it began, not from the solution: a coarse rule invents maxima.
+        """
+        fit = self._fit(*arguments)
+        if fit.solution.status is Status.NONFINITE:
+            return fit
+        found = self._accuracy_of(fit)
+        if not found.sufficient and not found.simulated and fit.method != "sgd":
+            finer = self._sibling(self.normalization, integration=self.integration.finer())
+            fit = finer._fit(*arguments)
+            found = replace(finer._accuracy_of(fit), replaced=found)
+        return replace(fit, accuracy=found)
+
+    def _accuracy_of(self, fit: Fit) -> Accuracy:
+        """Of the solution and, where that lies on a face, of the search that led there."""
+        fixed = isinstance(self.integration, Quadrature)
+        if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
+            searched = self._measured(fit.inner, fit.penalty, maximum=False)
+            if not searched.sufficient:
+                return searched
+        maximum = fit.solution.status.converged or fit.solution.status.boundary
+        return fit.model._measured(fit.solution, fit.penalty, maximum=maximum)
+
+    def _measured(self, solution: Solution, penalty: float, *, maximum: bool) -> Accuracy:
+        form, rule = self._parametrized.form, self.integration
+        whole_line = isinstance(form, FreeForm)
+        if not whole_line:  # which has a rule of its own
+            rule = rule.controlled()
+        finer = rule.finer()
+        objective = self._objective(penalty)
+        finer_form = self._parametrize(self.normalization, finer).form
+        difference, shift = measure(
+            objective.with_form(finer_form), solution, self._estimated, maximum=maximum
+        )
+        words = (str(v) if whole_line else f"Gauss-Legendre (tol {v.tol:g})" for v in (rule, finer))
+        return Accuracy(*words, difference, shift, form.simulation is not None)
 
     def _fit(
         self,
@@ -414,7 +455,11 @@ class SelectionModel(SelectionPredictor):
             found = search_free(objective, independent, fit_face, start_params, n_starts, **options)
             fit = Fit(self, found.solution, independent, method, None, penalty, found.faces)
             if found.face is not None:
-                fit = replace(named(found.face, found.solution.status), faces=found.faces)
+                fit = replace(
+                    named(found.face, found.solution.status),
+                    faces=found.faces,
+                    inner=found.solution,
+                )
             return replace(fit, starts=found.starts)
         start = None if start_params is None else self._expand(start_params)
         if start is None and method != "sgd":
@@ -430,7 +475,7 @@ class SelectionModel(SelectionPredictor):
         face = self._face_of(solution)
         if face is not None:
             on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
-            return named(on_face, solution.status)
+            return replace(named(on_face, solution.status), inner=solution)
         faces = {"independent": independent.value}
         return Fit(self, solution, independent, method, used, penalty, faces)
 

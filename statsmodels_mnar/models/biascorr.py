@@ -274,8 +274,8 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
             for reason, solution in zip(reasons, chain.from_iterable(fits), strict=True):
                 yield reason or solution
 
-    def _sibling(self, normalization: Normalization) -> Self:
-        other = super()._sibling(normalization)
+    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
+        other = super()._sibling(normalization, **changes)
         other._stage, other._training_rows = self._stage, self._training_rows
         other._known_soft = self._known_soft
         return other

@@ -14,7 +14,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import WeakIdentificationWarning
+from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning
 from ..results.selection import Fit, SelectionResults
 
 _OPTIONS: dict[str, set[str]] = {
@@ -136,6 +136,9 @@ def warn_about(results: SelectionResults) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
+    coarse = results.accuracy.note if results.accuracy is not None else None
+    if coarse is not None:
+        warnings.warn(coarse, IntegrationAccuracyWarning, stacklevel=4)
     weak = results.weakness
     if weak is not None:
         warnings.warn(weak, WeakIdentificationWarning, stacklevel=4)
