@@ -19,6 +19,7 @@ from .errors import (
 )
 from .inference.imputation import pool
 from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
+from .models.saved import from_json
 from .montecarlo import monte_carlo
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "WeakIdentificationWarning",
     "compare",
     "exclusion_test",
+    "from_json",
     "hausman_test",
     "local_workers",
     "monte_carlo",

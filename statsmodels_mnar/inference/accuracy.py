@@ -69,8 +69,8 @@ class Accuracy:
             if self.sufficient:
                 return f"{text}The fit was repeated by {self.rule}: these are its numbers."
             return (
-                f"{text}The fit was repeated by {self.rule}, which is still too coarse: {self}. Use "
-                "a smaller tol, and see whether rho runs to +-1 or columns have extreme values."
+                f"{text}The fit was repeated by {self.rule}, which is still too coarse: {self}. "
+                "Use a smaller tol, and see whether columns have extreme values."
             )
         if self.sufficient:
             return None

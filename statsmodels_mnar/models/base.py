@@ -419,13 +419,16 @@ class SelectionModel(SelectionPredictor):
         if not whole_line:  # which has a rule of its own
             rule = rule.controlled()
         finer = rule.finer()
-        objective = self._objective(penalty)
-        finer_form = self._parametrize(self.normalization, finer).form
-        difference, shift = measure(
-            objective.with_form(finer_form), solution, self._estimated, maximum=maximum
+        objective = self._objective(penalty).with_form(
+            self._parametrize(self.normalization, finer).form
         )
-        words = (str(v) if whole_line else f"Gauss-Legendre (tol {v.tol:g})" for v in (rule, finer))
-        return Accuracy(*words, difference, shift, form.simulation is not None)
+        difference, shift = measure(objective, solution, self._estimated, maximum=maximum)
+
+        def words(rule: Integration) -> str:
+            return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
+
+        simulated = form.simulation is not None
+        return Accuracy(words(rule), words(finer), difference, shift, simulated)
 
     def _fit(
         self,

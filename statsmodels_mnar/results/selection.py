@@ -259,12 +259,12 @@ class SelectionResults(
 
     # -- likelihoods -------------------------------------------------------------------------------
 
-    @cache_readonly
+    @property
     def llf(self) -> float:
         """Log-likelihood, without the penalty."""
         if self.fit_info.penalty == 0.0:
             return self.solution.value
-        return self.model.loglike(self.params)
+        return self._summary_cache("llf", lambda: self.model.loglike(self.params))
 
     @property
     def llindep(self) -> float:
@@ -406,6 +406,10 @@ class SelectionResults(
         """What ``glance`` says of the fit."""
         names = ("llf", "llindep", "aic", "bic", "prsquared")
         return {name: getattr(self, name) for name in names}
+
+    def _first_stage_record(self) -> dict[str, Any] | None:
+        """What a file says of BiasCorr's first stages."""
+        return None
 
     def _header_rows(self) -> dict[str, str]:
         """The right-hand rows of the summary's header, after the counts."""
