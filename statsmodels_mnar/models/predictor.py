@@ -150,6 +150,7 @@ def _vector(values: Any, n: int, name: str) -> Floats | None:
 
 
 def _floats(values: Any) -> Floats:
+    """Numbers row by row, so that a product has the same bits whatever the layout was."""
     if isinstance(values, pd.DataFrame | pd.Series):
-        return values.to_numpy(dtype=float, na_value=np.nan)  # pd.NA is NaN
-    return np.asarray(values, dtype=float)
+        values = values.to_numpy(dtype=float, na_value=np.nan)  # pd.NA is NaN
+    return np.asarray(values, dtype=float, order="C")
