@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from statsmodels_mnar import (
+    MLP,
     BiasCorrLogit,
     GreeneSelectionLogit,
     ProbitSelection,
@@ -49,6 +51,12 @@ def _bootstrapped(arrays: dict[str, Any]) -> bytes:
 CASES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "sigma fixed": lambda v: everything(GreeneSelectionLogit(**v, **SIGMA_FIXED).fit()),
     "loading": lambda v: everything(GreeneSelectionLogit(**v, normalization="loading").fit()),
+    "many rows": lambda v: everything(
+        GreeneSelectionLogit(
+            **{key: np.concatenate([value] * 30) for key, value in v.items()},
+            normalization="loading",
+        ).fit()
+    ),
     "free": lambda v: everything(GreeneSelectionLogit(**v).fit()),
     "draws": lambda v: everything(
         GreeneSelectionLogit(**v, **SIGMA_FIXED, integration=Simulation(200, "sobol", rng=2)).fit()
@@ -61,7 +69,7 @@ CASES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "probit": lambda v: everything(ProbitSelection(**v).fit()),
     "biascorr": lambda v: everything(BiasCorrLogit(**v, **SIGMA_FIXED).fit()),
     "biascorr, network": lambda v: everything(
-        BiasCorrLogit(**v, **SIGMA_FIXED, pseudolabel_model="mlp").fit()
+        BiasCorrLogit(**v, **SIGMA_FIXED, pseudolabel_model=MLP(epochs=60)).fit()
     ),
     "bootstrap": _bootstrapped,
 }
@@ -80,7 +88,9 @@ def run_all() -> dict[str, str]:
 
 
 def _child(how: str) -> dict[str, str]:
-    with multiprocessing.get_context(how).Pool(1) as pool:
+    # torch's threads do not survive a fork: a child that counts on them waits forever.
+    one = (torch.set_num_threads, (1,)) if how == "fork" else (None, ())
+    with multiprocessing.get_context(how).Pool(1, *one) as pool:
         return pool.apply(run_all)
 
 
