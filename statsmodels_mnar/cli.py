@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import lzma
 import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +23,10 @@ from .results.reporting import SUFFIXES, check_path
 
 NOT_CONVERGED = 3
 MODELS = {"greene": GreeneSelectionLogit, "biascorr": BiasCorrLogit, "probit": ProbitSelection}
+
+# Raised over damaged archives, and no OSError as gzip's other errors are.
+_BROKEN_ARCHIVE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+_COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")  # by pandas' reading of a name
 
 EXIT_CODES = """\
 exit codes:
@@ -103,6 +115,13 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
         check_path(path)
     if not 0.0 < args.alpha < 1.0:
         raise ValueError(f"--alpha {args.alpha:g} must lie between 0 and 1")
+    figures = find_spec("matplotlib") is not None
+    if not figures and any(path.lower().endswith(".html") for path in args.out):
+        print(
+            "statsmodels-mnar: warning: the page has no figures, which need matplotlib: pip "
+            "install 'statsmodels-mnar[plot]'",
+            file=sys.stderr,
+        )
     progress = sys.stderr.isatty() if args.progress is None else args.progress
     data = read_table(args.data, args.sep)
     how = _covariance(args, data)
@@ -110,7 +129,7 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
         method=args.method, maxiter=args.maxiter, penalty=args.penalty, disp=progress, **how
     )
     for path in args.out:
-        results.report(path, title=args.title, alpha=args.alpha, progress=progress)
+        results.report(path, title=args.title, alpha=args.alpha, figures=figures, progress=progress)
     text = "" if args.quiet else str(results.summary(alpha=args.alpha))
     return text, 0 if results.converged else NOT_CONVERGED
 
@@ -196,20 +215,49 @@ def read_table(path: str, sep: str | None = None) -> pd.DataFrame:
 
 
 def _read_csv(path: str, sep: str) -> pd.DataFrame:
+    if len(sep) != 1 or sep in '\r\n"':
+        raise ValueError(f"--sep {sep!r} must be one character; a tab is $'\\t'")
     try:
-        data = pd.read_csv(sys.stdin if path == "-" else path, sep=sep, low_memory=False)
+        # The standard input can be read once only.
+        source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
+        data = pd.read_csv(source, sep=sep, low_memory=False)
+        if path == "-":
+            source.seek(0)
+            _check_fields(source, sep, path)
+        elif Path(path).suffix.lower() not in _COMPRESSED:  # which have checks of their own
+            with open(path, encoding="utf-8-sig", newline="") as lines:
+                _check_fields(lines, sep, path)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path}: the file is empty") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text file in UTF-8 ({error.reason})") from None
-    except pd.errors.ParserError as error:
+    except (pd.errors.ParserError, csv.Error) as error:
         detail = str(error).strip()
         raise ValueError(
             f"{path}: not a table separated by {sep!r} ({detail}); see --sep"
         ) from None
+    except _BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path}: a broken archive ({error})") from None
     if data.shape[1] == 1 and sep not in data.columns[0] and ";" in str(data.columns[0]):
         raise ValueError(f"{path}: its header has semicolons and no {sep!r}; use --sep ';'")
     return data
+
+
+def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:
+    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields."""
+    rows = csv.reader(lines, delimiter=sep)
+    header = next(row for row in rows if row)
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"{path}: its header has more than one column {', '.join(repeated)}; rename them"
+        )
+    for row in rows:
+        if len(row) != len(header) and any(row):
+            raise ValueError(
+                f"{path}: line {rows.line_num} has {len(row)} fields and the header "
+                f"{len(header)}; the file is cut short, or separated by something else (--sep)"
+            )
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
@@ -217,5 +265,5 @@ def _read_parquet(path: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     except ImportError:
         raise ValueError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: not a Parquet file ({error})") from None
+    except Exception as error:  # pyarrow's are of many classes, and all of them about the file
+        raise ValueError(f"{path}: not a Parquet file that can be read ({error})") from None

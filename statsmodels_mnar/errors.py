@@ -198,8 +198,8 @@ class WeakIdentificationWarning(sm.ModelWarning):
     """
 
 
-def listing(values: Iterable[Any], most: int = 8) -> str:
+def listing(values: Iterable[Any], most: int = 8, sep: str = ", ") -> str:
     """Values as they appear in a message: the first few, and how many there are."""
     values = list(values)
-    more = f", ... ({len(values)} in all)" if len(values) > most else ""
-    return ", ".join(str(value) for value in values[:most]) + more
+    more = f"{sep}... ({len(values)} in all)" if len(values) > most else ""
+    return sep.join(str(value) for value in values[:most]) + more

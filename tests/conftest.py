@@ -10,12 +10,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
+
+# The same examples in every run, and no files of theirs in the checkout; "thorough" looks further,
+# at other examples each time: pytest tests/trust --hypothesis-profile=thorough
+hypothesis.settings.register_profile(
+    "quick",
+    max_examples=10,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile(
+    "thorough",
+    hypothesis.settings.get_profile("quick"),
+    max_examples=300,
+    derandomize=False,
+    print_blob=True,
+)
+hypothesis.settings.load_profile("quick")
 
 TESTS = Path(__file__).resolve().parent
 SHARED_VARIABLE = "STATSMODELS_MNAR_SHARED"

@@ -21,10 +21,12 @@ from ..design import (
     check_outcome_varies,
     check_rank,
     check_separation,
+    check_some_selected,
     design_from_arrays,
     design_from_formula,
     rebuild,
 )
+from ..design.values import new_matrix
 from ..engine.binary import BinaryFit, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 
@@ -145,8 +147,10 @@ class Baseline:
 
     def _check_outcome(self, penalty: float) -> None:
         """Refuse what has no maximum before any work; collinear columns bear a penalty."""
-        if not (np.isfinite(penalty) and penalty >= 0):
+        known = isinstance(penalty, int | float | np.integer | np.floating)
+        if not (known and np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a finite number of at least zero")
+        check_some_selected(self.design)
         check_outcome_varies(self.design)
         if penalty == 0:
             check_levels(self.design)
@@ -226,6 +230,8 @@ class BaselineResults:
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Normal intervals of the parameters at level 1 - ``alpha``."""
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")
         half = norm.isf(alpha / 2.0) * self.bse
         return pd.DataFrame({0: self.params - half, 1: self.params + half})
 
@@ -315,13 +321,7 @@ class BaselineResults:
 
 def as_design(exog: Any, design: Design) -> Floats:
     """(m, p) outcome design: the one given, or the model's own."""
-    matrix = design.X if exog is None else np.asarray(exog, dtype=float)
-    p = len(design.outcome_names)
-    if matrix.ndim == 1:
-        matrix = matrix[None] if matrix.size == p else matrix[:, None]
-    if matrix.ndim != 2 or matrix.shape[1] != p:
-        raise ValueError(f"exog must have {p} columns, got shape {matrix.shape}")
-    return matrix
+    return design.X if exog is None else new_matrix(exog, design.outcome_names, "exog")
 
 
 def columns(X: Floats) -> torch.Tensor:

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design import Design, check_selection_varies, check_separation, design_from_arrays
+from ..design import (
+    Design,
+    check_selection_varies,
+    check_separation,
+    design_from_arrays,
+    over_rows,
+)
 from .base import Baseline, BaselineResults, Estimate
 from .minimax import Saddle, WeightBox, solve_game
 from .rba import check_target
@@ -207,10 +213,13 @@ def weight_box(groups: pd.DataFrame, radius: float, floor: float) -> WeightBox:
 def _codes(design: Design, groups: Any, bins: int | None) -> Codes:
     """(n,) an integer for each distinct record."""
     if groups is not None:
-        frame = pd.DataFrame(np.asarray(groups, dtype=object))
-        if len(frame) <= design.kept.max():
-            raise ValueError(f"groups has {len(frame)} rows, fewer than the data")
-        frame = frame.iloc[design.kept]
+        if isinstance(groups, pd.Series | pd.DataFrame):
+            ways = [way for _, way in pd.DataFrame(groups).items()]
+        else:
+            ways = list(np.atleast_2d(np.ma.asanyarray(groups).T))
+        frame = pd.DataFrame({j: over_rows(w, design, None, "groups") for j, w in enumerate(ways)})
+        if frame.isna().any(axis=None):
+            raise ValueError("groups has missing values; give such rows a group of their own")
     else:
         frame = pd.DataFrame({j: _cut(column, bins) for j, column in enumerate(design.W.T)})
     codes = np.zeros(len(frame), dtype=np.int64)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..baselines import BaselineResults, IPWLogit
+from ..design import Design
 from ..inference.prediction import predict_average
 from ..inference.probabilities import Designs, Quantity
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
@@ -181,6 +182,11 @@ def _named(results: Any) -> dict[str, Any]:
     """Fitted results by name."""
     if isinstance(results, Mapping):
         found = {str(name): value for name, value in results.items()}
+    elif not isinstance(results, Iterable):
+        raise ValueError(
+            f"formula={results!r} must be an outcome formula, or a sequence or dict of fitted "
+            "results"
+        )
     else:
         found = {}
         for value in results:
@@ -213,7 +219,7 @@ def _arrange(
         design = results.model.design
         if design.nobs == 0:
             raise ValueError(f"{name}: the data have been removed from this fit; fit it again")
-        if not design.index.equals(first.index):
+        if not _same_rows(design, first):
             raise ValueError(f"{name} was fitted to other rows than the first of the results")
         host, quantity, cov = _mean_of(results, name, hosts)
         p = len(design.outcome_names)
@@ -226,6 +232,14 @@ def _arrange(
     for name, reason in failed.items():
         fit.loc[name, "status"] = f"failed: {reason}"
     return Comparison(fitted, pd.concat(coefficients, axis=1), pd.concat(effects, axis=1), fit)
+
+
+def _same_rows(one: Design, other: Design) -> bool:
+    """By their labels and outcomes; an oracle knows more of these than other fits do."""
+    if not one.index.equals(other.index):
+        return False
+    both = one.labelled & other.labelled
+    return np.array_equal(one.y[both], other.y[both])
 
 
 def _mean_of(

@@ -7,11 +7,13 @@ from statsmodels_mnar.design.checks import (
     check_outcome_varies,
     check_rank,
     check_selection_varies,
+    check_some_selected,
 )
 from statsmodels_mnar.design.data import (
     Design,
     design_from_arrays,
     design_from_formula,
+    over_rows,
 )
 from statsmodels_mnar.design.formula import FormulaSpec, rebuild
 from statsmodels_mnar.design.separation import check_separation, find_separation
@@ -28,8 +30,10 @@ __all__ = [
     "check_rank",
     "check_selection_varies",
     "check_separation",
+    "check_some_selected",
     "design_from_arrays",
     "design_from_formula",
     "find_separation",
+    "over_rows",
     "rebuild",
 ]

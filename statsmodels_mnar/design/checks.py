@@ -30,6 +30,7 @@ __all__ = [
     "check_outcome_varies",
     "check_rank",
     "check_selection_varies",
+    "check_some_selected",
 ]
 
 Floats = NDArray[np.float64]
@@ -37,6 +38,7 @@ Floats = NDArray[np.float64]
 # A column of unit length is in the span of others if its distance from it is below this. Sums of
 # dummies or of splines cancel to about 1e-15; a real variable does not come near 1e-10.
 _COLLINEAR = 1e-10
+_NEARLY = 1e-5  # half of the digits of a Hessian are gone
 
 
 def check_design(design: Design | PartitionedDesign) -> None:
@@ -61,17 +63,29 @@ def check_design(design: Design | PartitionedDesign) -> None:
 def check_selection_varies(design: Design | PartitionedDesign) -> None:
     """Raise `NoVariationError` unless there are selected and unselected rows."""
     counts = design.counts
-    selected = counts.labelled
-    if selected == counts.rows:
+    if counts.labelled == counts.rows:
         raise NoVariationError(
-            f"all {selected} rows are selected ({design.select_name} = 1): there is no selection "
-            "to model. Fit an ordinary logit, or keep the rows whose outcome is missing."
+            f"all {counts.rows} rows are selected ({design.select_name} = 1): there is no "
+            "selection to model. Fit an ordinary logit, or keep the rows whose outcome is missing"
+            f"{_left_out(design)}."
         )
-    if selected == 0:
+    check_some_selected(design)
+
+
+def check_some_selected(design: Design | PartitionedDesign) -> None:
+    """Raise `NoVariationError` if no row is selected."""
+    counts = design.counts
+    if counts.labelled == 0:
         raise NoVariationError(
             f"none of the {counts.rows} rows is selected ({design.select_name} = 0): no outcome "
-            f"{design.outcome_name} is observed."
+            f"{design.outcome_name} is observed. Check how {design.select_name} is coded"
+            f"{_left_out(design)}."
         )
+
+
+def _left_out(design: Design | PartitionedDesign) -> str:
+    missing = design.dropped.missing
+    return f"; {missing} rows are left out because a covariate is missing" if missing else ""
 
 
 def check_outcome_varies(design: Design | PartitionedDesign) -> None:
@@ -116,6 +130,12 @@ def check_rank(design: Design) -> None:
 
 
 def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where: str) -> None:
+    rows, columns = matrix.shape
+    if columns > rows:  # before the decomposition, which takes long for thousands of columns
+        raise SingularDesignError(
+            f"the {equation} equation has {columns} columns and {rows} rows{where}: it needs at "
+            "least as many rows as columns. Drop columns, or use a ridge penalty."
+        )
     dependent = dependent_columns(matrix)
     if not dependent:
         return
@@ -126,21 +146,36 @@ def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where:
         else:
             parts.append(f"{names[column]} is zero")
     raise SingularDesignError(
-        f"the {equation} equation has collinear columns{where}: {'; '.join(parts)}. Drop a column "
-        "of each group, or use a ridge penalty."
+        f"the {equation} equation has collinear columns{where}: {listing(parts, sep='; ')}. Drop "
+        "a column of each group, or use a ridge penalty."
     )
 
 
-def dependent_columns(matrix: Floats) -> dict[int, list[int]]:
-    """Columns in the span of others, and which; empty if the rank is full."""
+def nearly_collinear(design: Design) -> str:
+    """A sentence about columns on which optimisers lose their digits; empty if there are none."""
+    found = []
+    for matrix, names in (
+        (np.compress(design.labelled, design.X, axis=0), design.outcome_names),
+        (design.W, design.select_names),
+    ):
+        for column, others in dependent_columns(matrix, _NEARLY).items():
+            found.append(f"{names[column]} of {listing(names[j] for j in others)}")
+    if not found:
+        return ""
+    return f" Nearly a combination of others is {listing(found)}: centre it, or drop a column."
+
+
+def dependent_columns(matrix: Floats, tolerance: float = _COLLINEAR) -> dict[int, list[int]]:
+    """Columns in the span of others, up to the tolerance, and which; empty if the rank is full."""
     # The Gram matrix squares the condition number, so it can vouch for full rank only.
-    if len(matrix) >= matrix.shape[1] and _smallest_eigenvalue(matrix.T @ matrix) > 1e-8:
+    least = max(1e-8, tolerance**2)
+    if len(matrix) >= matrix.shape[1] and _smallest_eigenvalue(matrix.T @ matrix) > least:
         return {}
     norms = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(norms > 0, norms, 1.0)
     (r, pivots) = qr(scaled, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diag(r))
-    rank = int((diagonal > _COLLINEAR).sum())
+    rank = int((diagonal > tolerance).sum())
     basis = r[:rank, :rank]
     dependent = {}
     for position in range(rank, matrix.shape[1]):

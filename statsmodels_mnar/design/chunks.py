@@ -20,6 +20,7 @@ from statsmodels_mnar.design.data import Design, caller_scope, read_rows, select
 from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
+    check_terms,
     errors_named,
     evaluate_again,
     names_used,
@@ -94,7 +95,7 @@ class Recipe:
 
     def _read(self, frame: pd.DataFrame) -> tuple[Floats, Floats, np.ndarray, Dropped]:
         extras, _ = self._extras(frame)
-        return read_rows(self.outcome, self.select, frame, extras, self.missing)
+        return read_rows(self.outcome, self.select, frame, extras, self.missing, frame.index)
 
     def _extras(self, frame: pd.DataFrame) -> tuple[dict[str, Floats], WeightKind | None]:
         roles = ("offset", "offset_select", "freq_weights", "prob_weights")
@@ -141,6 +142,8 @@ class Recipe:
         """Complete rows from which formulas learn."""
         names = list(dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns))
         rows = plain(frame.loc[self._read(frame)[2], names], learn=True)
+        for formula in (self.outcome, self.select):
+            check_terms(formula, rows)
         for name, categories in self.categories.items():
             rows[name] = rows[name].cat.set_categories(list(categories))
         return rows
@@ -168,7 +171,6 @@ class Recipe:
             check_finite(matrix, spec.column_names, index)
         for name, values in extras.items():
             check_finite(values[:, None], (name,), index)
-        check_binary(s, self.select_name, "selection indicator", index)
         check_binary(y[s == 1], self.outcome.lhs, "outcome", index[s == 1])
         weights = extras.get(kind) if kind else None
         if weights is not None and len(weights):
@@ -232,10 +234,7 @@ def recipe_from_formula(
     Offsets and weights are names of columns here.
     """
     check_missing(missing)
-    if isinstance(env, int):
-        env = caller_scope(env, depth=2)
-    elif isinstance(env, patsy.EvalEnvironment):
-        env = env.namespace
+    env = caller_scope(env, depth=2)
     engine = FormulaManager().engine
     if engine != "patsy":
         raise DesignError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
     as_frame,
+    check_unique,
     evaluate_left,
     evaluate_right,
     parse,
@@ -32,6 +33,7 @@ from statsmodels_mnar.design.values import (
     check_binary,
     check_finite,
     check_missing,
+    check_rows_left,
     check_weights,
     common_index,
     complete_rows,
@@ -44,7 +46,7 @@ from statsmodels_mnar.design.values import (
 )
 from statsmodels_mnar.errors import DesignError
 
-__all__ = ["Design", "design_from_arrays", "design_from_formula"]
+__all__ = ["Design", "design_from_arrays", "design_from_formula", "over_rows"]
 
 
 class Counts(NamedTuple):
@@ -55,6 +57,10 @@ class Counts(NamedTuple):
     observations: float
     selected: float  # observations
     labels: tuple[float, ...]  # outcomes that occur
+
+
+# The fields of a design that have a value for each row.
+_BY_ROW = ("y", "s", "X", "W", "index", "kept", "offset", "offset_select", "weights")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +103,18 @@ class Design:
     def sketch(self) -> Design:
         """A design with the same inner products of columns; see `PartitionedDesign`."""
         return self
+
+    @property
+    def counted(self) -> Design:
+        """The rows that the likelihood sees: those whose weight is not zero."""
+        if self.weights is None or self.weights.all():
+            return self
+        used = self.weights > 0
+
+        def rows(values: Any) -> Any:
+            return None if values is None else values[used]
+
+        return replace(self, **{name: rows(getattr(self, name)) for name in _BY_ROW})
 
     @property
     def row_weights(self) -> Floats:
@@ -150,8 +168,8 @@ def design_from_formula(
         and selected rows without an outcome are dropped from both equations, or raise. They are
         never let through: "none" raises as well.
     offset, offset_select : str or array_like, optional
-        Column name or values added to the outcome and the selection index. A Series whose index
-        is a permutation of that of `data` is aligned, else values go by position.
+        Column name or values added to the outcome and the selection index. A Series has the index
+        of `data`, in any order; arrays go by position.
     freq_weights, prob_weights : str or array_like, optional
         How many identical rows a row stands for, or its inverse sampling probability.
     env : int, mapping or patsy.EvalEnvironment
@@ -182,10 +200,7 @@ def design_from_formula(
     ('Intercept', 'x', 'z')
     """
     check_missing(missing)
-    if isinstance(env, int):
-        env = caller_scope(env, depth=2)
-    elif isinstance(env, patsy.EvalEnvironment):
-        env = env.namespace
+    env = caller_scope(env, depth=2)
     data = as_frame(data)
     engine = FormulaManager().engine
     outcome, borrowed = parse(formula, data, env, engine, "formula")
@@ -200,10 +215,12 @@ def design_from_formula(
     frame = _columns_used(data, borrowed | borrowed_select, outcome, select).iloc[positions]
     extras = {name: values[positions] for name, values in extras.items()}
 
-    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing)
+    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing, data.index[positions])
     select_name = selection_name(outcome, select)
     warn_dropped(dropped, outcome.lhs, select_name)
     kept = np.flatnonzero(keep)
+    dropped = dropped._replace(subset=len(data) - len(np.unique(positions)))
+    check_rows_left(len(kept), dropped)
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
     X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
@@ -224,10 +241,7 @@ def design_from_formula(
         kept=positions[kept],
         extras={name: values[kept] for name, values in extras.items()},
         weight_kind=weight_kind,
-        dropped=dropped._replace(
-            subset=len(data) - len(np.unique(positions)),
-            missing=dropped.missing + int((~whole).sum()),
-        ),
+        dropped=dropped._replace(missing=dropped.missing + int((~whole).sum())),
         specs=(outcome_spec, select_spec),
     )
 
@@ -293,6 +307,7 @@ def design_from_arrays(
         if endog_select is None
         else binary_floats(endog_select, select_name, "selection indicator")
     )
+    _check_selection(s, select_name, index)
     extras, weight_kind = read_extras(
         index, None, offset, offset_select, freq_weights, prob_weights
     )
@@ -339,20 +354,18 @@ def _design(
     specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
 ) -> Design:
     """Check the values of complete rows and put them together."""
-    if len(s) == 0:
-        raise DesignError(
-            f"no rows are left: {dropped.subset} excluded by subset, {dropped.missing} have "
-            f"missing covariates, {dropped.outcome} are selected without an outcome."
-        )
-    check_finite(X, outcome_names)
-    check_finite(W, select_names)
+    check_rows_left(len(s), dropped)
+    for equation, names in (("outcome", outcome_names), ("selection", select_names)):
+        if not names:
+            raise DesignError(f"the {equation} equation has no columns; give it a constant.")
+    check_finite(X, outcome_names, index)
+    check_finite(W, select_names, index)
     for name, values in extras.items():
-        check_finite(values[:, None], (name,))
-    check_binary(s, select_name, "selection indicator")
-    check_binary(y[s == 1], outcome_name, "outcome")
+        check_finite(values[:, None], (name,), index)
+    check_binary(y[s == 1], outcome_name, "outcome", index[s == 1])
     weights = extras.get(weight_kind) if weight_kind else None
     if weights is not None:
-        check_weights(weights, weight_kind)
+        check_weights(weights, weight_kind, index)
     return Design(
         y=np.where(s == 1, y, np.nan),
         s=s,
@@ -385,8 +398,9 @@ def read_rows(
     frame: pd.DataFrame,
     extras: Mapping[str, Floats],
     missing: Missing,
+    rows: pd.Index,
 ) -> tuple[Floats, Floats, Mask, Dropped]:
-    """The two indicators, which rows are complete, and how many are not."""
+    """The two indicators, which rows are complete, and how many are not; ``rows`` are labels."""
     assert outcome.lhs is not None
     y = _read_left(outcome, frame, "outcome")
     select_name = selection_name(outcome, select)
@@ -394,11 +408,19 @@ def read_rows(
         s = (~np.isnan(y)).astype(float)
     else:
         s = _read_left(select, frame, "selection indicator")
+    _check_selection(s, select_name, rows)
     covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
     holes = {name: frame[name].isna().to_numpy() for name in covariates}
-    holes |= {name: np.isnan(values) for name, values in {select_name: s, **extras}.items()}
+    for name, values in {select_name: s, **extras}.items():
+        holes[name] = holes.get(name, False) | np.isnan(values)
     keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
     return y, s, keep, dropped
+
+
+def _check_selection(s: Floats, name: str, rows: pd.Index) -> None:
+    """Before rows are dropped, which go by its values."""
+    known = ~np.isnan(s)
+    check_binary(s[known], name, "selection indicator", rows[known])
 
 
 def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:
@@ -416,8 +438,16 @@ def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:
     return result
 
 
-def caller_scope(env: int, depth: int) -> Mapping[str, Any]:
-    """The names that the function `env` levels above the caller of the constructor sees."""
+def caller_scope(
+    env: int | Mapping[str, Any] | patsy.EvalEnvironment, depth: int
+) -> Mapping[str, Any]:
+    """The names given, or those seen `env` levels above the caller of the constructor."""
+    if isinstance(env, patsy.EvalEnvironment):
+        return env.namespace
+    if isinstance(env, Mapping):
+        return env
+    if not isinstance(env, int):
+        raise DesignError(f"env={env!r} must be a number of frames, or a mapping of names.")
     if env < 0:
         return {}
     frame = sys._getframe(depth + env)
@@ -431,8 +461,55 @@ def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formu
     )
     columns = {}
     for name in names:
+        if name not in borrowed:
+            check_unique(data, [name])
         column = borrowed[name] if name in borrowed else data[name]
-        if np.ndim(column) != 1:
-            raise DesignError(f"data has more than one column {name!r}.")
         columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
+
+
+def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:
+    """One value for each of the model's rows, from a column name, a Series or an array.
+
+    A Series is aligned on the index, an array has one value for each row of the data or each kept
+    row.
+    """
+    if isinstance(values, str):
+        if frame is None:
+            raise ValueError(
+                f"{name}={values!r} names a column, but the model has no data frame at hand (built "
+                "from arrays, or loaded from a file); pass the values"
+            )
+        if values not in frame:
+            raise ValueError(f"{name}={values!r} is not a column of the data")
+        check_unique(frame, [values])
+        values = np.asarray(frame[values])
+    total = design.nobs + sum(design.dropped)
+    if isinstance(values, pd.Series):
+        values = _aligned(values, design, name)
+    values = pd.Series(values).to_numpy()  # which reads masks as missing values
+    if len(values) == total and total != design.nobs:
+        values = values[design.kept]
+    if len(values) != design.nobs:
+        raise ValueError(
+            f"{name} has {len(values)} values; give one for each of the {total} rows of the data "
+            f"or the {design.nobs} rows used"
+        )
+    return values
+
+
+def _aligned(values: pd.Series, design: Design, name: str) -> NDArray[Any]:
+    """By labels where these say which row is meant, else by position if the labels agree."""
+    if values.index.is_unique and design.index.is_unique:
+        if design.index.isin(values.index).all():
+            return values.loc[design.index].to_numpy()
+        agree = False
+    else:
+        kept = values.index if len(values) == design.nobs else values.index.take(design.kept)
+        agree = kept.equals(design.index)
+    if not agree:
+        raise ValueError(
+            f"the index of {name} is not that of the data; pass {name}.to_numpy() if its values "
+            "are in the order of the rows"
+        )
+    return values.to_numpy()

@@ -6,7 +6,7 @@ import ast
 import pickle
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -26,7 +26,16 @@ __all__ = ["FormulaSpec", "rebuild"]
 Engine = Literal["patsy", "formulaic"]
 
 # Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
-_COLUMNS = "_columns_"
+_COLUMNS = "_quoted_columns_of_the_data_"
+
+_LONGEST = np.iinfo(np.int64).max
+_POWERS_FIT = 1_000  # integers whose sixth power is one
+_EXACT = 2**53  # below it, floats are integers too
+
+# Of pandas' infer_dtype: what is neither numbers nor levels.
+_NO_TERMS = {
+    "complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +61,23 @@ class FormulaSpec:
     @property
     def factors(self) -> frozenset[str]:
         """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
+        codes = [code for code, levels in self._codes().items() if levels]
+        return frozenset(filter(None, (_column_coded(code, self.columns) for code in codes)))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Columns of the data that are terms of their own, by their values."""
+        codes = [code for code, levels in self._codes().items() if not levels]
+        return frozenset(filter(None, (_column_named(code, self.columns) for code in codes)))
+
+    def _codes(self) -> dict[str, bool]:
+        """The factors of the formula's terms, and whether they enter by levels."""
         if self.engine == "patsy":
             found = self.info.factor_infos.items()
-            codes = [factor.code for factor, info in found if info.type == "categorical"]
-        else:
-            found = self.info.encoder_state.items()
-            codes = [str(code) for code, (_, state) in found if "categories" in state]
-        return frozenset(filter(None, (_column_coded(code, self.columns) for code in codes)))
+            return {factor.code: info.type == "categorical" for factor, info in found}
+        return {
+            str(code): "categories" in state for code, (_, state) in self.info.encoder_state.items()
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -70,13 +89,18 @@ class FormulaSpec:
 
 def _column_coded(code: str, columns: tuple[str, ...]) -> str | None:
     """The column that a factor is, as ``k`` or ``C(k, Sum)``; none where it is an expression."""
+    if code not in columns:
+        match ast.parse(_to_python(code), mode="eval").body:
+            case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
+                code = ast.unparse(inner)
+    return _column_named(code, columns)
+
+
+def _column_named(code: str, columns: tuple[str, ...]) -> str | None:
+    """The column that a factor is, as ``k`` or quoted; none where it is anything else."""
     if code in columns:
         return code
-    whole = ast.parse(_to_python(code), mode="eval").body
-    match whole:
-        case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
-            whole = inner
-    match whole:
+    match ast.parse(_to_python(code), mode="eval").body:
         case (
             ast.Name(id=name)
             | ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))])
@@ -127,14 +151,38 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
         raise DesignError(
             f"data lacks the column(s) {listing(absent)} that {spec.formula!r} reads."
         )
+    check_unique(data, spec.columns)
     frame = data[list(spec.columns)].set_axis(pd.RangeIndex(len(data)), axis=0)
     complete = frame[frame.notna().all(axis=1)]
     design = np.full((len(frame), len(spec.column_names)), np.nan)
     if len(complete):
+        rows = plain(complete, learn=False)
+        for name in spec.numbers:
+            rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
-            matrix = evaluate_again(spec, plain(complete, learn=False))
+            matrix = evaluate_again(spec, rows)
+        check_integers(matrix, rows, spec._codes(), lambda rows: evaluate_again(spec, rows))
         design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
+
+
+def check_unique(data: pd.DataFrame, names: Iterable[str]) -> None:
+    """Refuse names that more than one column has."""
+    for name in names:
+        if data.columns.get_loc(name).__class__ is not int:
+            raise DesignError(f"data has more than one column {name!r}. Rename or drop one.")
+
+
+def _as_learned(column: pd.Series) -> pd.Series:
+    """A column of new data that was numeric when the design was built."""
+    if pdt.is_bool_dtype(column.dtype):
+        return column.astype(float)
+    if not pdt.is_numeric_dtype(column.dtype) or pdt.is_complex_dtype(column.dtype):
+        raise DesignError(
+            f"{column.name} was numeric when the design was built and is of type {column.dtype} "
+            "in these data. Convert it, for example with pandas.to_numeric."
+        )
+    return column
 
 
 def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
@@ -283,14 +331,21 @@ def evaluate_right(
     manager = FormulaManager(formula.engine)
     rows = plain(frame[list(formula.rhs_columns)], learn=True)
     rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+    check_terms(formula, rows)
     if na_action == "drop":
         action = manager.get_na_action("drop")
     else:
         action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
-    with errors_named(formula.rhs):
-        matrix = manager.get_matrices(
+
+    def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
+        return manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
+
+    with errors_named(formula.rhs):
+        matrix = evaluate(rows, manager)
+    codes = _factor_codes(formula.rhs, formula.engine)
+    check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
     design[matrix.index] = matrix.to_numpy(dtype=float)
     spec = FormulaSpec(
@@ -302,6 +357,59 @@ def evaluate_right(
         info=manager.spec,
     )
     return design, spec
+
+
+def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
+    """Refuse columns that are no covariates as they stand, such as dates and identifiers."""
+    for code in _factor_codes(formula.rhs, formula.engine):
+        name = _column_named(code, formula.rhs_columns)
+        if name is None:
+            continue
+        column = rows[name]
+        kind = pdt.infer_dtype(column)
+        if kind in _NO_TERMS:
+            raise DesignError(
+                f"{name} in {formula.rhs!r} is of type {kind}, neither numbers nor levels. Compute "
+                f"numbers from it, such as the days since a date, or write C({name}) for levels."
+            )
+        # Numbers that were read as text, most often; a design with a column for each would be huge.
+        if kind in ("string", "mixed") and column.nunique() > max(20, len(column) / 2):
+            raise DesignError(
+                f"{name} in {formula.rhs!r} is text with {column.nunique()} different values in "
+                f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
+                f"write C({name}) if each value is a level of its own."
+            )
+
+
+def check_integers(
+    matrix: pd.DataFrame,
+    rows: pd.DataFrame,
+    codes: Iterable[str],
+    evaluate: Callable[[pd.DataFrame], pd.DataFrame],
+) -> None:
+    """Refuse expressions of integers that wrap around, by evaluating them as floats too."""
+    columns = tuple(rows.columns)
+    inside = names_read(code for code in codes if _column_coded(code, columns) is None)
+    large = [
+        name
+        for name in columns
+        if name in inside[0] | inside[1]
+        and pdt.is_integer_dtype(rows[name].dtype)
+        and _POWERS_FIT < rows[name].abs().max() < _EXACT
+    ]
+    if not large:
+        return
+    try:
+        again = evaluate(rows.astype(dict.fromkeys(large, float)))
+    except Exception:  # an index, say, which floats cannot be
+        return
+    found, exact = matrix.to_numpy(dtype=float), again.to_numpy(dtype=float)
+    same = found.shape == exact.shape and np.allclose(found, exact, rtol=1e-6, equal_nan=True)
+    if not same:
+        raise DesignError(
+            f"the integers of {listing(large)} are too large for a term of the formula, which "
+            "wraps around. Convert the column with astype(float)."
+        )
 
 
 def names_used(formula: Formula) -> set[str]:
@@ -326,8 +434,14 @@ def as_frame(data: Any) -> pd.DataFrame:
         return pyarrow.table(data).to_pandas()
     if isinstance(data, Mapping):
         scalar = all(np.isscalar(value) for value in data.values())
-        return pd.DataFrame(data, index=[0] if scalar else None)
-    raise DesignError(f"data must be a DataFrame, got {type(data).__name__}.")
+        try:
+            return pd.DataFrame(data, index=[0] if scalar else None)
+        except ValueError as error:
+            raise DesignError(f"data is no table: {error}.") from error
+    raise DesignError(
+        f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
+        "with pandas.DataFrame(data)."
+    )
 
 
 def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
@@ -338,21 +452,32 @@ def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
     """
     columns = {}
     for name, column in frame.items():
-        dtype = column.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            column = column.cat.remove_unused_categories() if learn else column.astype(object)
-        elif pdt.is_object_dtype(dtype):
-            column = column.infer_objects()
-        if isinstance(column.dtype, pd.StringDtype) or pdt.is_string_dtype(column.dtype):
+        if isinstance(column.dtype, pd.CategoricalDtype) and learn:
+            columns[name] = column.cat.remove_unused_categories()
+            continue
+        if isinstance(column.dtype, pd.CategoricalDtype) or _of_arrow(column.dtype):
             column = column.astype(object)
-        elif pdt.is_extension_array_dtype(dtype) and pdt.is_bool_dtype(dtype):
+        if pdt.is_object_dtype(column.dtype):
+            column = column.infer_objects()
+        dtype = column.dtype
+        if pdt.is_object_dtype(dtype) and pdt.infer_dtype(column) == "decimal":
+            column = column.astype("float64")
+        elif pdt.is_string_dtype(dtype):
+            column = column.astype(object)
+        elif pdt.is_bool_dtype(dtype):
             column = column.astype(bool)
-        elif pdt.is_extension_array_dtype(dtype) and pdt.is_integer_dtype(dtype):
+        elif pdt.is_unsigned_integer_dtype(dtype) and column.max() > _LONGEST:
+            column = column.astype("float64")
+        elif pdt.is_integer_dtype(dtype):  # narrow ones would wrap around in I(k ** 2)
             column = column.astype("int64")
-        elif pdt.is_extension_array_dtype(dtype) and pdt.is_float_dtype(dtype):
+        elif pdt.is_float_dtype(dtype):
             column = column.astype("float64")
         columns[name] = column
     return pd.DataFrame(columns, index=frame.index)
+
+
+def _of_arrow(dtype: Any) -> bool:
+    return isinstance(dtype, pd.ArrowDtype)
 
 
 def _to_python(code: str) -> str:
@@ -408,6 +533,14 @@ def _row_long(value: Any, n: int) -> bool:
     return isinstance(value, (np.ndarray, pd.Series, pd.Categorical)) and np.shape(value) == (n,)
 
 
+# What numpy and pandas raise over the values that a formula reads, which the engines let through.
+# Not OSError and the like: chunks of data are read while formulas learn from them.
+_BROKEN = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
+    TypeError, ValueError,
+)  # fmt: skip
+
+
 @contextmanager
 def errors_named(formula: str) -> Iterator[None]:
     """Turn the engines' errors into ours, which name the formula."""
@@ -424,7 +557,12 @@ def errors_named(formula: str) -> Iterator[None]:
         raise DesignError(f"cannot read {formula!r}: {error}") from error
     except DesignError:
         raise
+    except RecursionError as error:
+        raise DesignError(
+            f"cannot read {formula[:40]!r}...: it has too many terms for the formula engine. Pass "
+            "arrays to the class itself."
+        ) from error
     except Exception as error:
-        if type(error).__module__.startswith("formulaic"):
+        if isinstance(error, _BROKEN) or type(error).__module__.startswith("formulaic"):
             raise DesignError(f"cannot evaluate {formula!r}: {error}") from error
         raise

@@ -56,6 +56,11 @@ class PartitionedDesign:
         """Number of rows."""
         return self.counts.rows
 
+    @property
+    def counted(self) -> PartitionedDesign:
+        """See `Design`; nothing here is known row by row."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name in _OPTIONAL and name not in self.given:
             return None
@@ -114,7 +119,7 @@ class SavedDesign(PartitionedDesign):
             ("exog", exog, self.outcome_names),
             ("exog_select", exog_select, self.select_names),
         ):
-            if isinstance(frame, pd.DataFrame) and tuple(frame.columns) != columns:
+            if isinstance(frame, pd.DataFrame) and set(frame.columns) != set(columns):
                 raise DesignError(
                     f"{name} must have the columns {', '.join(columns)} of the design: results "
                     "read from a file evaluate no formulas. Build the model from your own formulas "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -24,6 +24,11 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
+_LEAST_WEIGHT = 1e-3  # of all rows
+_LARGEST = 1e140  # of a column; sums of squares of such numbers are finite
+_UNALIGNED = (pd.errors.IndexingError, pd.errors.InvalidIndexError)  # neither is a ValueError
+
+
 class Dropped(NamedTuple):
     """How many rows of the user's data are not in the design, and why."""
 
@@ -36,7 +41,7 @@ class Dropped(NamedTuple):
 
 
 def check_missing(missing: str) -> None:
-    if missing not in get_args(Missing):
+    if not isinstance(missing, str) or missing not in get_args(Missing):
         raise DesignError(f"missing must be 'drop', 'raise' or 'none', got {missing!r}.")
 
 
@@ -59,6 +64,16 @@ def complete_rows(
             f"missing={missing!r}. Use missing='drop' to leave them out, or set {select} = 0 there."
         )
     return ~(incomplete | unlabelled), dropped
+
+
+def check_rows_left(count: int, dropped: Dropped) -> None:
+    if count == 0 and not sum(dropped):
+        raise DesignError("the data have no rows.")
+    if count == 0:
+        raise DesignError(
+            f"no rows are left: {dropped.subset} excluded by subset, {dropped.missing} have "
+            f"missing covariates, {dropped.outcome} are selected without an outcome."
+        )
 
 
 def warn_dropped(dropped: Dropped, outcome_name: str, select: str) -> None:
@@ -88,9 +103,11 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
     positions = pd.Series(np.arange(len(index), dtype=np.int64), index=index)
     if subset is None:
         return positions.to_numpy()
+    if callable(subset):
+        raise DesignError("subset is a function; give the rows it selects.")
     try:
         chosen = positions.loc[subset]
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, *_UNALIGNED) as error:
         raise DesignError(f"subset does not select rows of data: {error}") from error
     return np.atleast_1d(np.asarray(chosen, dtype=np.int64))
 
@@ -98,17 +115,63 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
 # ---- values --------------------------------------------------------------------------------------
 
 
+def as_floats(values: Any, argument: str) -> Floats:
+    """Numbers of any shape as a new float array, row by row: products have the same bits then.
+
+    Missing and masked values become NaN; dates, text and complex numbers are refused, which numpy
+    would turn into nanoseconds, parse, or cut.
+    """
+    values = at_hand(values, argument)
+    try:
+        if not isinstance(values, pd.Series | pd.DataFrame):
+            values = np.asanyarray(values)
+        dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [values.dtype]
+        bad = [dtype for dtype in dtypes if not _holds_numbers(dtype)]
+        if bad:
+            raise TypeError(f"it is of type {bad[0]}")
+        if isinstance(values, np.ma.MaskedArray):
+            return np.ma.filled(values.astype(np.float64, order="C"), np.nan)
+        if isinstance(values, np.ndarray) and values.dtype != object:
+            return values.astype(np.float64, order="C")
+        if isinstance(values, np.ndarray):  # pandas knows None and pd.NA
+            flat = pd.Series(values.ravel()).to_numpy(dtype=np.float64, na_value=np.nan)
+            return flat.reshape(values.shape).copy()
+        return values.to_numpy(dtype=np.float64, na_value=np.nan).copy()
+    except (TypeError, ValueError) as error:
+        raise DesignError(f"{argument} must be numeric: {error}.") from error
+
+
+def at_hand(values: Any, argument: str) -> Any:
+    """Values that numpy and pandas read: torch's tensors as arrays; sparse matrices are refused."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    if hasattr(values, "toarray"):
+        raise DesignError(f"{argument} is a sparse matrix; pass {argument}.toarray().")
+    return values
+
+
+def _holds_numbers(dtype: Any) -> bool:
+    number = pdt.is_numeric_dtype(dtype) and not pdt.is_complex_dtype(dtype)
+    return bool(number or pdt.is_bool_dtype(dtype) or pdt.is_object_dtype(dtype))
+
+
 def binary_floats(values: Any, name: str, role: str) -> Floats:
     """Values of a variable that ought to be 0/1, as floats; missing becomes NaN."""
-    if np.ndim(values) == 2 and np.shape(values)[1] == 1:
+    values = at_hand(values, name)
+    try:
+        shape = np.shape(values)
+    except ValueError as error:  # lists of different lengths in a list
+        raise DesignError(f"{role} {name!r} must be one variable: {error}") from error
+    if len(shape) == 2 and shape[1] == 1:
         values = np.asarray(values)[:, 0]
-    if np.ndim(values) != 1:
-        raise DesignError(f"{role} {name!r} must be one variable, got shape {np.shape(values)}.")
+    elif len(shape) != 1:
+        raise DesignError(f"{role} {name!r} must be one variable, got shape {shape}.")
     series = pd.Series(values).infer_objects()
     if pdt.is_object_dtype(series.dtype) and pdt.is_bool_dtype(series.dropna().infer_objects()):
         series = series.astype("boolean")
-    if not (pdt.is_bool_dtype(series.dtype) or pdt.is_numeric_dtype(series.dtype)):
-        levels = sorted(series.dropna().unique(), key=str)
+    if pdt.is_object_dtype(series.dtype) or not _holds_numbers(series.dtype):
+        by_text = {str(value): value for value in series.dropna()}  # not all can be hashed
+        levels = [by_text[text] for text in sorted(by_text)]
         level = repr(levels[-1]) if levels else "'level'"
         raise DesignError(
             f"{role} {name!r} is of type {series.dtype}, with levels {listing(levels)}; it must be "
@@ -122,7 +185,7 @@ def check_binary(values: Floats, name: str, role: str, rows: pd.Index | None = N
     """``rows`` are labels, of which an error names the first bad row's; so in the checks below."""
     bad = ~((values == 0) | (values == 1))
     if bad.any():
-        shown = [f"{value:g}" for value in np.unique(values)]
+        shown = [np.format_float_positional(value, trim="-") for value in np.unique(values)]
         raise DesignError(
             f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}{_first(bad, rows)}. "
             f"Recode it, for example I({name} == {shown[-1]}) in the formula."
@@ -130,12 +193,19 @@ def check_binary(values: Floats, name: str, role: str, rows: pd.Index | None = N
 
 
 def check_finite(matrix: Floats, names: tuple[str, ...], rows: pd.Index | None = None) -> None:
-    finite = np.isfinite(matrix)
-    infinite = np.asarray(~finite.all(axis=0))
-    if infinite.any():
-        bad = [name for name, is_bad in zip(names, infinite, strict=True) if is_bad]
-        where = _first(np.asarray(~finite.all(axis=1)), rows)
+    """Refuse infinite values, and columns whose squares would overflow or vanish."""
+    peak = np.abs(matrix).max(axis=0, initial=0.0)
+    if not np.isfinite(peak).all():
+        bad = [name for name, value in zip(names, peak, strict=True) if not np.isfinite(value)]
+        where = _first(np.asarray(~np.isfinite(matrix).all(axis=1)), rows)
         raise DesignError(f"infinite values in {listing(bad)}{where}. Recode or drop those rows.")
+    extreme = (peak > _LARGEST) | ((peak < 1.0 / _LARGEST) & (peak > 0))
+    if extreme.any():
+        j = int(np.argmax(extreme))
+        raise DesignError(
+            f"the largest value of {names[j]} is {peak[j]:.3g} in size, and its square cannot be "
+            "computed. Measure the column in other units."
+        )
 
 
 def check_weights(
@@ -146,6 +216,11 @@ def check_weights(
         raise DesignError(
             f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}"
             f"{_first(weights < 0, rows)}."
+        )
+    if whole and weights.sum() < _LEAST_WEIGHT:
+        raise DesignError(
+            f"{kind} sum to {weights.sum():.3g}, less than optimisers can tell from nothing. Scale "
+            "them, for example to a mean of one: only their relative sizes matter."
         )
     if kind == "freq_weights" and (weights != np.round(weights)).any():
         raise DesignError(
@@ -185,17 +260,20 @@ def _align(value: Any, index: pd.Index, data: pd.DataFrame | None, argument: str
         if data is None or value not in data.columns:
             raise DesignError(f"{argument}={value!r} is not a column of data.")
         value = data[value]
-    elif isinstance(value, pd.Series) and _is_permutation(value.index, index):
+    elif isinstance(value, pd.Series) and not value.index.equals(index):
+        if not _is_permutation(value.index, index):
+            raise DesignError(
+                f"the index of {argument} is not that of the data. Pass {argument}.to_numpy() if "
+                "its values are in the order of the rows, or align it with reindex."
+            )
         value = value.reindex(index)
-    if np.shape(value) != (len(index),):
+    found = as_floats(value, argument)
+    if found.shape != (len(index),):
         raise DesignError(
             f"{argument} must have one value for each of the {len(index)} rows of the data, got "
-            f"shape {np.shape(value)}."
+            f"shape {found.shape}."
         )
-    try:
-        return pd.Series(np.asarray(value)).to_numpy(dtype=np.float64, na_value=np.nan).copy()
-    except (TypeError, ValueError) as error:
-        raise DesignError(f"{argument} must be numeric: {error}") from error
+    return found
 
 
 def _is_permutation(one: pd.Index, other: pd.Index) -> bool:
@@ -208,7 +286,10 @@ def _is_permutation(one: pd.Index, other: pd.Index) -> bool:
 
 def common_index(inputs: Mapping[str, Any]) -> pd.Index:
     """The index of the pandas inputs, which must agree, as must all lengths."""
-    lengths = {name: len(value) for name, value in inputs.items() if value is not None}
+    for name in ("endog", "exog"):
+        if inputs[name] is None:
+            raise DesignError(f"{name} is None; give an array.")
+    lengths = {name: _length(value, name) for name, value in inputs.items() if value is not None}
     if len(set(lengths.values())) > 1:
         shown = listing(f"{name} has {n}" for name, n in lengths.items())
         raise DesignError(f"inputs differ in their number of rows: {shown}.")
@@ -229,11 +310,42 @@ def common_index(inputs: Mapping[str, Any]) -> pd.Index:
     return index
 
 
+def _length(values: Any, argument: str) -> int:
+    try:
+        return len(at_hand(values, argument))
+    except TypeError:
+        raise DesignError(
+            f"{argument} must be an array, a list or a pandas object, got {type(values).__name__}."
+        ) from None
+
+
 def series_name(values: Any, default: str) -> str:
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         return str(values.columns[0])
     name = getattr(values, "name", None)
     return default if name is None else str(name)
+
+
+def new_matrix(values: Any, names: Sequence[str], argument: str) -> Floats:
+    """(m, p) a design of new rows for columns of these names; one row may come as a vector.
+
+    A frame that has columns of these names is read by them, other frames and arrays by position.
+    """
+    own = values.columns if isinstance(values, pd.DataFrame) else getattr(values, "index", None)
+    if isinstance(own, pd.Index) and len(own) == len(names) and set(own) & set(names):
+        lacking = [name for name in names if name not in own]
+        if lacking:
+            raise DesignError(
+                f"{argument} lacks the column(s) {listing(lacking)} of the model; it has "
+                f"{listing(own)}."
+            )
+        values = values[list(names)]
+    matrix = as_floats(values, argument)
+    if matrix.ndim == 1:
+        matrix = matrix[None] if matrix.size == len(names) else matrix[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        raise DesignError(f"{argument} must have {len(names)} columns, got shape {matrix.shape}")
+    return matrix
 
 
 def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
@@ -245,18 +357,15 @@ def read_matrix(values: Any, argument: str) -> tuple[Floats, tuple[str, ...]]:
         bad = [
             name
             for name, dtype in zip(names, values.dtypes, strict=True)
-            if not (pdt.is_numeric_dtype(dtype) or pdt.is_bool_dtype(dtype))
+            if pdt.is_object_dtype(dtype) or not _holds_numbers(dtype)
         ]
         if bad:
             raise DesignError(
-                f"{argument} has columns that are not numeric: {listing(bad)}. Encode them, for "
-                "example with pandas.get_dummies, or use formulas."
+                f"{argument} has columns that are not numeric: {listing(bad)}. Convert numbers "
+                "with pandas.to_numeric, encode levels with pandas.get_dummies, or use formulas."
             )
-        return values.to_numpy(dtype=np.float64, na_value=np.nan).copy(), names
-    try:
-        matrix = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DesignError(f"{argument} must be numeric: {error}") from error
+        return as_floats(values, argument), names
+    matrix = as_floats(values, argument)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2:
         raise DesignError(f"{argument} must have two dimensions, got shape {matrix.shape}.")

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .blocks import times
 from .halfline import LOGIT, PROBIT, Link
-from .rows import Rows, times
+from .rows import Rows
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -64,18 +65,30 @@ def fit_binary(
     """
     weight = torch.ones_like(y) if weight is None else weight
     offset = torch.zeros_like(y) if offset is None else offset
-    start = None
+    start = _without(offset, X) if offset.any() else None
     if X.shape[1] >= 4 * _SAMPLE:
         some = slice(None, None, X.shape[1] // _SAMPLE)
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
             weight=weight[some], offset=offset[some], penalty=penalty, maxiter=maxiter,
         )  # fmt: skip
-        start = sample.params[None] if sample.converged else None
+        start = sample.params[None] if sample.converged else start
     fits = fit_binaries(
         X, y, link, weight[None], offset=offset, penalty=penalty, maxiter=maxiter, start=start
     )
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
+
+
+def _without(offset: Tensor, X: Tensor) -> Tensor:
+    """(1, p) the coefficients that leave as little of the offset in the index as they can.
+
+    From zero, an offset of 100 is an index at which both links' derivatives have vanished.
+    """
+    size = X.norm(dim=-1)
+    Z = X / torch.where(size > 0, size, 1.0)[:, None]
+    ridge = 1e-12 * torch.eye(len(Z), dtype=Z.dtype, device=Z.device)
+    found = torch.linalg.solve(Z @ Z.mT + ridge, Z @ offset)
+    return -(found / torch.where(size > 0, size, 1.0))[None]
 
 
 def fit_binaries(

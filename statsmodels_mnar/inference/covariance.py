@@ -186,6 +186,8 @@ def check_cov_type(cov_type: str, more: tuple[str, ...] = (), *, sampling: bool 
 
     ``more`` are the results' own names.
     """
+    if not isinstance(cov_type, str):
+        raise ValueError(f"cov_type={cov_type!r} must be a name; use one of {[*ESTIMATORS, *more]}")
     if cov_type in ("HC2", "HC3"):
         raise ValueError(
             f"cov_type={cov_type!r} is defined for linear regression only (it needs a hat matrix); "

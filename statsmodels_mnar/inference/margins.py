@@ -191,7 +191,9 @@ def held(at: Designs, variables: list[Column], values: Mapping[str | int, Any]) 
                 f"atexog has {key!r}, which is neither a variable ({names}) nor its position in "
                 f"the design ({[place for place in places if place is not None]})"
             )
-        number = np.asarray(value, dtype=float)
+        number = np.asarray(value)
+        if number.dtype.kind not in "bif" or not np.isfinite(number).all():
+            raise ValueError(f"atexog[{key!r}]={value!r} must be finite numbers")
         if number.shape not in ((), (len(at),)):
             raise ValueError(f"atexog[{key!r}] must be one number or {len(at)}, got {number.shape}")
         at = variables[known.index(key)].moved(at, number)

@@ -125,21 +125,31 @@ def check_known(values: Floats, index: pd.Index) -> None:
         missing = index[np.isnan(values)]
         shown = ", ".join(repr(row) for row in missing[:5].tolist())
         raise ValueError(
-            f"{len(missing)} row(s) cannot be averaged over because a covariate is missing: {shown}"
+            f"{len(missing)} row(s) cannot be averaged over because a covariate is missing or "
+            f"infinite: {shown}"
             f"{', ...' if len(missing) > 5 else ''}. Drop them, or give them the weight 0."
         )
 
 
 def average_weights(given: Any, own: Floats | None, n: int, name: str) -> Floats:
     """(n,) weights of a mean over rows: those given, the rows' own, or equal ones."""
+    if n == 0:
+        raise ValueError("there are no rows to average over")
     if given is None:
         return np.ones(n) if own is None else own
-    weights = np.asarray(given, dtype=float)
+    weights = _numbers(given, name)
     if weights.shape != (n,):
         raise ValueError(f"{name} must be {n} numbers, got shape {weights.shape}")
     if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise ValueError(f"{name} must be finite, not negative and not all zero")
     return weights
+
+
+def _numbers(values: Any, name: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from error
 
 
 def as_covariance(cov: Any, names: list[str], own: Floats) -> Floats:
@@ -166,7 +176,7 @@ def as_covariance(cov: Any, names: list[str], own: Floats) -> Floats:
         if set(cov.index) != set(names) or set(cov.columns) != set(names):
             raise ValueError(f"cov must have the labels {names}, got {list(cov.columns)}")
         cov = cov.loc[names, names]
-    matrix = np.asarray(cov, dtype=float)
+    matrix = _numbers(cov, "cov")
     if matrix.shape != (len(names), len(names)):
         raise ValueError(
             f"cov must be a {len(names)} x {len(names)} covariance of {', '.join(names)}, got "

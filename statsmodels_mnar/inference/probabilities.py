@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
+from ..engine.blocks import Block, pairs
 from ..engine.device import block_rows
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
-from ..engine.rows import Block, pairs
 
 Floats = NDArray[np.float64]
 
@@ -130,13 +130,22 @@ def jet(
     a, b = needed[0], needed[-1]  # of a quantity of one index both are that one
     if which in INDICES:
         return _index(which, a, d, order)
+    found = _probability(form, which, a, b, dependence, order, log=log)
+    np.minimum(found.value, 0.0 if log else 1.0, out=found.value)  # rounding may carry it beyond
+    return found
+
+
+def _probability(
+    form: Form, which: str, a: Floats, b: Floats, dependence: Floats, order: int, *, log: bool
+) -> Jet:
     if which == "mean":
         return _population_mean(form, a, dependence, order, log=log)
     if which == "prob-select":
-        found = _log_select(b, 1, d, order)
+        found = _log_select(b, 1, 2 + len(dependence), order)
     elif which.startswith("mean"):
         s = int(which == "mean-selected")
-        found = _log_joint(form, a, b, dependence, 1, s, order) - _log_select(b, s, d, order)
+        select = _log_select(b, s, 2 + len(dependence), order)
+        found = _log_joint(form, a, b, dependence, 1, s, order) - select
     else:
         found = _log_joint(form, a, b, dependence, int(which[1]), int(which[2]), order)
     return found if log else found.exp()

@@ -4,57 +4,58 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from statsmodels.tools.sm_exceptions import ModelWarning
+from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
-from ..design import Design, check_outcome_varies, check_selection_varies
+from ..design import (
+    Design,
+    check_levels,
+    check_outcome_varies,
+    check_rank,
+    check_selection_varies,
+)
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
-from ..engine.optimize import Method, maximize_many
+from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
-from ..engine.solution import Solution, Status
+from ..engine.solution import Status
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
+from .biascorr_refits import BiasCorrRefits
 from .first_stage import (
     Classifier,
     Descent,
     FirstStage,
-    Softening,
-    can_train_many,
     check_classifier,
     mean_soft_selection,
-    soft_range,
-    soft_sums,
     soften,
-    soften_many,
-    soften_rows,
     train,
-    train_many,
-    train_partitioned,
 )
+from .fitting import check_options
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
+from .softening import Softening, soft_range, soft_sums, soften_rows, train_partitioned
 from .stacked_parts import stacked_covariance
 from .target import FromTarget
 
 Floats = NDArray[np.float64]
 SoftSelection = float | str | None
 
-_SEPARATED = "a first stage has no maximum (separation)"
-_HIGH_SOFT_SELECTION = "s-bar is 1/2 or more, so the objective has no maximum"
+_NOT_CONVERGED = (
+    "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
+    "Centre columns that are far from zero, drop nearly collinear ones, or use a ridge penalty."
+)
 
 
-class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
+class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     """BiasCorr (Algorithm 1): Greene's objective on pseudolabelled rows with soft selection.
 
     A classifier g_s of selection and a classifier g_y of the outcome give each unlabelled row the
@@ -140,10 +141,11 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
         by_name = isinstance(soft_selection, str) and soft_selection == "rowwise"
         if soft_selection is not None and not by_name:
             known = isinstance(soft_selection, int | float | np.floating)
-            if not known or not 0.0 <= float(soft_selection) <= 1.0:
-                raise ValueError(
-                    f"soft_selection={soft_selection!r} must be a number in [0, 1] or 'rowwise'"
-                )
+            if not known or soft_selection is True or not 0.0 <= float(soft_selection) <= 1.0:
+                shown = repr(soft_selection) if np.ndim(soft_selection) == 0 else "an array"
+                raise ValueError(f"soft_selection={shown} must be a number in [0, 1] or 'rowwise'")
+        if not isinstance(soft_pseudolabels, bool | np.bool_):
+            raise ValueError(f"soft_pseudolabels={soft_pseudolabels!r} must be True or False")
         self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self._stage: FirstStage | None = None
@@ -240,40 +242,6 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
             self._estimated, hessian, how,
         )  # fmt: skip
 
-    def _batchable(self) -> bool:
-        return can_train_many(self.selection_model, self.pseudolabel_model)
-
-    def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
-
-        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
-        """
-        rows, objective = self.rows, self._objective(penalty)
-        unlabelled = torch.as_tensor(~self.design.labelled, device=rows.device)[rows.order]
-        start = self._expand(start_params)[None]
-        size = options.pop("chunk", None) or objective.members_at_once(start[0])
-        for first in range(0, len(weights), size):
-            own = torch.as_tensor(weights[first : first + size], device=rows.device)
-            stages = train_many(
-                self.design, self.selection_model, self.pseudolabel_model, own, penalty
-            )
-            s, y = soften_many(
-                self.design, stages, own, self.soft_selection,
-                soft_pseudolabels=self.soft_pseudolabels,
-            )  # fmt: skip
-            bounded = (s[:, ~self.design.labelled] < 0.5).any(1) | (penalty > 0)
-            reasons = [
-                None if good and finite else _SEPARATED if not good else _HIGH_SOFT_SELECTION
-                for good, finite in zip(stages.converged.tolist(), bounded.tolist(), strict=True)
-            ]
-            labelled = rows.relabelled(unlabelled, s[:, rows.order], y[:, rows.order])
-            members = objective.with_rows(labelled.resampled(own[:, rows.order]))
-            fits = maximize_many(members, start, free=self._estimated, **options)
-            for reason, solution in zip(reasons, chain.from_iterable(fits), strict=True):
-                yield reason or solution
-
     def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
         other = super()._sibling(normalization, **changes)
         other._stage, other._training_rows = self._stage, self._training_rows
@@ -335,8 +303,14 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`.
         """
         model = self
-        check_selection_varies(self.design)  # before the first stages, which need both kinds
-        check_outcome_varies(self.design)
+        check_options(method, options, penalty, maxiter, callback)
+        _check_tolerances(first_stage_tol)
+        counted = self.design.counted
+        check_selection_varies(counted)  # before the first stages, which need both kinds
+        check_outcome_varies(counted)
+        if method != "sgd" and penalty == 0.0:  # and a maximum
+            check_levels(counted.sketch)
+            check_rank(counted.sketch)
         descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
@@ -348,6 +322,9 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
                 model._training_rows = model._known_soft = None
                 if not self._in_partitions:
                     model._rows = None
+            if method != "sgd" and penalty == 0.0 and not model.first_stage.converged:
+                self._check_separation()
+                self._warn(_NOT_CONVERGED, ConvergenceWarning)
             model._check_pseudolabels(method, penalty)
             if cov_type is None:
                 cov_type = "HC0" if method == "sgd" else model._default_cov_type()
@@ -364,8 +341,9 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
         if self._in_partitions:
-            found = np.array(list(self._plain_rows().parts.map(soft_range, self._softening())))
-            return found[:, 0].min(), found[:, 1].min(), found[:, 2].max()
+            found = self._plain_rows().parts.map(soft_range, self._softening())
+            s, low, high = (torch.stack(values) for values in zip(*found, strict=True))
+            return float(s.min()), float(low.min()), float(high.max())
         training, missing = self.training_design, ~self.design.labelled
         labels = training.y[missing]
         return training.s[missing].min(), labels.min(), labels.max()
@@ -395,6 +373,12 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
                 "one class among the unlabelled rows, and the estimates mostly repeat it."
             )
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, category: type[Warning] = ModelWarning) -> None:
         if not self._quiet:
-            warnings.warn(text, ModelWarning, stacklevel=4)
+            warnings.warn(text, category, stacklevel=4)
+
+
+def _check_tolerances(values: Any) -> None:
+    pair = isinstance(values, tuple | list) and len(values) == 2
+    if not (pair and all(isinstance(v, int | float) and v > 0 for v in values)):
+        raise ValueError(f"first_stage_tol={values!r} must be two positive numbers")

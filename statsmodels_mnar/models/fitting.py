@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,15 @@ from typing import Any
 import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
+from ..design.checks import nearly_collinear
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning
+from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning
+from ..progress import progress_bar
 from ..results.selection import Fit, SelectionResults
+
+_DEPENDENCE = ("lnsigma", "athrho", "loading")  # of one normalization or another
 
 _OPTIONS: dict[str, set[str]] = {
     "newton": {"gtol", "n_starts"},
@@ -33,10 +39,14 @@ def named(face: Fit, status: Status) -> Fit:
 
 
 def check_options(
-    method: str, options: dict[str, Any], penalty: float, maxiter: int | None = None
+    method: str,
+    options: dict[str, Any],
+    penalty: float,
+    maxiter: int | None = None,
+    callback: Any = None,
 ) -> None:
     """Refuse what the method does not take, misspelled keywords among them."""
-    if method not in _OPTIONS:
+    if not isinstance(method, str) or method not in _OPTIONS:
         raise ValueError(f"method={method!r} is unknown; use one of {list(_OPTIONS)}")
     unknown = set(options) - _OPTIONS[method]
     if unknown:
@@ -44,13 +54,40 @@ def check_options(
             f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
             f"{sorted(_OPTIONS[method])}"
         )
-    if maxiter is not None and not (isinstance(maxiter, int | np.integer) and maxiter > 0):
+    if maxiter is not None and not (_is_whole(maxiter) and maxiter > 0):
         raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
     n_starts = options.get("n_starts", 2)
-    if not (isinstance(n_starts, int | np.integer) and n_starts >= 2):
+    if not (_is_whole(n_starts) and n_starts >= 2):
         raise ValueError(f"n_starts={n_starts!r} must be an integer of at least 2")
+    if not (_is_number(penalty) and penalty >= 0):
+        raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+    gtol = options.get("gtol")
+    if gtol is not None and not (_is_number(gtol) and gtol > 0):
+        raise ValueError(f"gtol={gtol!r} must be a positive number")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback={callback!r} must be a function of a Step")
     if method == "sgd" and penalty:
         raise ValueError(f"penalty={penalty!r}: method='sgd' takes weight_decay instead")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, int | float | np.integer | np.floating)
+    return known and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def check_names(outcome: Sequence[str], select: Sequence[str]) -> None:
+    """Refuse names that two parameters would have: nobody could tell which one is meant."""
+    for name, count in Counter([*outcome, *select, *_DEPENDENCE]).items():
+        if count > 1:
+            other = "a parameter of the model" if name in _DEPENDENCE else "another column"
+            raise DesignError(
+                f"the column {name!r} has the name of {other}. Rename it, or write I({name}) in "
+                "the formula."
+            )
 
 
 def both(first: Callback | None, second: Callback | None) -> Callback | None:
@@ -64,28 +101,16 @@ def both(first: Callback | None, second: Callback | None) -> Callback | None:
     return call
 
 
-class Progress:
-    """A tqdm bar over iterations where ``disp`` asks for it."""
+@contextmanager
+def iterations(show: bool, method: str, total: int | None) -> Iterator[Callback | None]:
+    """A bar over the iterations of a fit, and what moves it on."""
+    with progress_bar(show, method, total, unit="it") as bar:
 
-    def __init__(self, disp: bool, method: str, total: int | None) -> None:
-        self.disp, self.method, self.total = bool(disp), method, total
+        def move(step: Step) -> None:
+            bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
+            bar.update()
 
-    def __enter__(self) -> Callback | None:
-        if not self.disp:
-            return None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, desc=self.method, unit="it")
-
-        def show(step: Step) -> None:
-            self.bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
-            self.bar.update()
-
-        return show
-
-    def __exit__(self, *error: object) -> None:
-        if self.disp:
-            self.bar.close()
+        yield move if show else None
 
 
 class Passes:
@@ -104,10 +129,7 @@ class Passes:
         self.during = Session(journal, self._watch if disp else None)
 
     def _watch(self, results: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
-        from tqdm.auto import tqdm
-
-        options = {"unit": " rows", "unit_scale": True, "desc": self.text}
-        with tqdm(total=sum(sizes), **options) as bar:
+        with progress_bar(True, self.text, sum(sizes), unit=" rows", unit_scale=True) as bar:
             for result, size in zip(results, sizes, strict=True):
                 bar.update(size)
                 yield result
@@ -132,7 +154,7 @@ def warn_about(results: SelectionResults) -> None:
         warnings.warn(
             f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
             f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
-            f"penalty{simpler}.",
+            f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModel
 
 from ..design import Design
 from ..design.partitioned import PartitionedDesign, SavedDesign
+from ..design.values import as_floats
 from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedObjective, PartitionedRows
 from ..engine.rows import Rows
@@ -81,9 +83,16 @@ class SelectionLikelihood(GenericLikelihoodModel):
         one = np.ones((self.design.nobs, 1))
         return self._rows_of(replace(self.design, X=one, W=one))
 
+    def _in_order(self, params: Any, argument: str = "params") -> Floats:
+        """Estimated parameters as an array; a Series with their names is read by them."""
+        names = self.param_names
+        if isinstance(params, pd.Series) and set(params.index) == set(names):
+            params = params[names]
+        return as_floats(params, argument)
+
     def _expand(self, params: Any) -> Floats:
         """Estimated parameters -> the engine's, fixed ones put in their places."""
-        params = np.asarray(params, dtype=float)
+        params = self._in_order(params)
         n_coef = self.k_outcome + self.k_select
         if params.shape != (self.nparams,):
             raise ValueError(
@@ -113,7 +122,7 @@ class SelectionLikelihood(GenericLikelihoodModel):
         assert score is not None
         return score[0].cpu().numpy()[self._estimated]
 
-    def score_obs(self, params: Any, **kwds: Any) -> Floats:
+    def score_obs(self, params: Any) -> Floats:
         """Score of every row at ``params``, (n, P), times its weight."""
         scores = self._row_scores(params)
         weights = self.design.weights

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.batches import stacked
 from ..engine.binary import fit_independents
 from ..engine.integration import Quadrature
 from ..engine.optimize import maximize_many
-from ..engine.rows import Rows
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel
 from .search import start_values_many
@@ -53,8 +53,8 @@ def fit_many(
     if spec.kind == "free" and (spec.free.all() or unchecked):
         yield from (_fit_alone(model, cov_type) for model in models)
         return
-    objective = first._objective().with_rows(Rows.stacked([m.rows for m in models]))
-    plain = Rows.stacked([m._plain_rows() for m in models])
+    objective = first._objective().with_rows(stacked([m.rows for m in models]))
+    plain = stacked([m._plain_rows() for m in models])
     apart = fit_independents(plain, probit=first._probit_outcome)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])

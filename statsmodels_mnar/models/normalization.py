@@ -76,6 +76,9 @@ def _fixed(values: Mapping[str, Any], integration: Integration, tol: float) -> P
             f"normalization={dict(values)!r} fixes {sorted(unknown) or 'nothing'}; it may fix "
             "'sigma', 'rho' or both"
         )
+    for name, value in values.items():
+        if value is not None and not isinstance(value, int | float | np.integer | np.floating):
+            raise ValueError(f"normalization[{name!r}]={value!r} must be a number")
     sigma, rho = values.get("sigma"), values.get("rho")
     if sigma == math.inf and rho is not None and -1 < rho < 1:
         return Parametrized(ProbitForm(tol), "probit", (math.atanh(rho),))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import rebuild
+from ..design.values import as_floats, new_matrix
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
@@ -86,14 +86,10 @@ class SelectionPredictor(Refits):
             offset_select = self.offset_select if offset_select is None else offset_select
         X = W = None
         if which in NEEDS_OUTCOME:
-            X = _matrix(self.exog if exog is None else exog, self.k_outcome, "exog")
+            X = self._matrix(self.exog, exog, self.design.outcome_names, "exog")
             offset = _vector(offset, len(X), "offset")
         if which in NEEDS_SELECT:
-            W = _matrix(
-                self.exog_select if exog_select is None else exog_select,
-                self.k_select,
-                "exog_select",
-            )
+            W = self._matrix(self.exog_select, exog_select, self.design.select_names, "exog_select")
             offset_select = _vector(offset_select, len(W), "offset_select")
         if X is not None and W is not None and len(X) != len(W):
             raise ValueError(
@@ -104,6 +100,14 @@ class SelectionPredictor(Refits):
             X, W, offset if X is not None else None, offset_select if W is not None else None
         )
 
+    def _matrix(self, own: Any, given: Any, names: tuple[str, ...], argument: str) -> Floats:
+        """The rows given, or the model's own."""
+        if given is not None:
+            return new_matrix(given, names, argument)
+        if own is None:
+            raise ValueError(f"{argument} is needed: the data have been removed from this model")
+        return np.asarray(own)
+
     def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
         """Offsets of new ``data`` that ``which`` needs: as given, or their own named column."""
         found = []
@@ -112,7 +116,7 @@ class SelectionPredictor(Refits):
             if value is None and name is not None and read:
                 if name not in data:
                     raise ValueError(f"data lacks the offset column {name!r} of this model")
-                value = np.asarray(data[name], dtype=float)
+                value = as_floats(data[name], name)
             found.append(value)
         return found[0], found[1]
 
@@ -128,29 +132,10 @@ class SelectionPredictor(Refits):
         )
 
 
-def _matrix(values: Any, n_columns: int, name: str) -> Floats:
-    """(n, n_columns) numbers; one row may come as a vector."""
-    if values is None:
-        raise ValueError(f"{name} is needed: the data have been removed from this model")
-    matrix = _floats(values)
-    if matrix.ndim == 1:
-        matrix = matrix[None] if matrix.size == n_columns else matrix[:, None]
-    if matrix.ndim != 2 or matrix.shape[1] != n_columns:
-        raise ValueError(f"{name} must have {n_columns} columns, got shape {matrix.shape}")
-    return matrix
-
-
 def _vector(values: Any, n: int, name: str) -> Floats | None:
     if values is None:
         return None
-    vector = _floats(values)
+    vector = as_floats(values, name)
     if vector.shape not in ((), (n,)):
         raise ValueError(f"{name} must be one number or {n}, got shape {vector.shape}")
     return np.broadcast_to(vector, n)
-
-
-def _floats(values: Any) -> Floats:
-    """Numbers row by row, so that a product has the same bits whatever the layout was."""
-    if isinstance(values, pd.DataFrame | pd.Series):
-        values = values.to_numpy(dtype=float, na_value=np.nan)  # pd.NA is NaN
-    return np.asarray(values, dtype=float, order="C")

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DesignError
+from ..design.formula import as_frame, split
+from ..design.values import binary_floats, new_matrix, read_matrix
+from ..errors import DesignError, listing
 from .base import SelectionModel
 
 
@@ -42,9 +44,9 @@ def augment(
     the b_t sum to n and the a_t to at most m, so the positive b_t - a_t sum to n - m or more.
     """
     m = len(labelled)
-    n = max(len(target), m + 1) if n is None else int(n)
-    if n <= m:
-        raise ValueError(f"n={n} must exceed the {m} labelled rows")
+    n = max(len(target), m + 1) if n is None else n
+    if not isinstance(n, int | np.integer) or n <= m:
+        raise ValueError(f"n={n!r} must be an integer above the {m} labelled rows")
     if not m or not len(target):
         raise ValueError(f"labeled has {m} rows and target {len(target)}; both need some")
     rng = np.random.default_rng(rng)
@@ -128,13 +130,19 @@ class FromTarget(SelectionModel):
         **keywords
             Of ``from_formula``.
         """
-        if "~" not in select_formula or select_formula.split("~", 1)[0].strip():
+        if split(select_formula, "select_formula")[0] is not None:
             raise DesignError(
                 f"select_formula={select_formula!r} must have no left side, as in '~ x + z': rows "
                 "of labeled are selected, rows of target are not"
             )
+        labeled, target = as_frame(labeled), as_frame(target)
+        for argument, frame in (("labeled", labeled), ("target", target)):
+            if not frame.columns.is_unique:
+                repeated = frame.columns[frame.columns.duplicated()].unique()
+                raise DesignError(f"{argument} has more than one column {listing(repeated)}")
+        match_on = [match_on] if isinstance(match_on, str) else match_on
+        left = split(formula, "formula")[0] or ""
         if match_on is None:
-            left = formula.split("~", 1)[0]
             outcome = {*re.findall(r"\w+", left), *re.findall(r"[\"'](.+?)[\"']", left)}
             match_on = [c for c in labeled.columns if c in target.columns and c not in outcome]
         if not len(match_on):
@@ -144,9 +152,15 @@ class FromTarget(SelectionModel):
         selected = np.r_[np.ones(len(labeled)), np.zeros(len(added))]
         data["_from_labeled"] = selected
         # Rows of target may carry labels; they are not read where _from_labeled is 0.
-        return cls.from_formula(
+        model = cls.from_formula(
             formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
         )
+        read = {*model.design.outcome_spec.columns, *model.design.select_spec.columns}
+        for argument, frame in (("labeled", labeled), ("target", target)):
+            lacking = sorted(read & (set(data.columns) - set(frame.columns) - {"_from_labeled"}))
+            if lacking:
+                raise DesignError(f"{argument} lacks the column(s) {listing(lacking)}")
+        return model
 
     @classmethod
     def from_target_arrays(
@@ -181,25 +195,20 @@ class FromTarget(SelectionModel):
         exog_select = exog if exog_select is None else exog_select
         if exog_select_target is None:
             exog_select_target = exog_target
-        X, X_target, W, W_target = (
-            pd.DataFrame(np.asarray(v, dtype=float))
-            for v in (exog, exog_target, exog_select, exog_select_target)
-        )
-        if X.shape[1] != X_target.shape[1] or W.shape[1] != W_target.shape[1]:
-            raise ValueError(
-                f"exog_target and exog_select_target must have {X.shape[1]} and {W.shape[1]} "
-                f"columns, as exog and exog_select do; got {X_target.shape[1]} and "
-                f"{W_target.shape[1]}"
-            )
+        X, names = read_matrix(exog, "exog")
+        W, select_names = read_matrix(exog_select, "exog_select")
+        X_target = new_matrix(exog_target, names, "exog_target")
+        W_target = new_matrix(exog_select_target, select_names, "exog_select_target")
         if len(X_target) != len(W_target):
             raise ValueError("exog_target and exog_select_target must have the same rows")
-        chosen = augment(W, W_target, range(W.shape[1]) if match_on is None else match_on, n, rng)
+        on = range(W.shape[1]) if match_on is None else match_on
+        chosen = augment(pd.DataFrame(W), pd.DataFrame(W_target), on, n, rng)
         selected = np.r_[np.ones(len(X)), np.zeros(len(chosen))]
-        labels = np.r_[np.asarray(endog, dtype=float), np.full(len(chosen), np.nan)]
+        labels = np.r_[binary_floats(endog, "endog", "outcome"), np.full(len(chosen), np.nan)]
         return cls(
             labels,
-            np.vstack([X, X_target.iloc[chosen]]),
+            np.vstack([X, X_target[chosen]]),
             selected,
-            np.vstack([W, W_target.iloc[chosen]]),
+            np.vstack([W, W_target[chosen]]),
             **keywords,
         )

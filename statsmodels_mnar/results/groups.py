@@ -8,10 +8,39 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design import Design
+from ..design import Design, over_rows
+
+Codes = tuple[NDArray[np.int64], ...]
 
 
-def group_codes(groups: Any, design: Design, frame: Any) -> tuple[NDArray[np.int64], ...]:
+def read_groups(
+    cov_type: str, cov_kwds: dict[str, Any], model: Any
+) -> tuple[Codes, tuple[str, ...], bool]:
+    """Cluster codes, or their columns for rows in partitions, and ``use_correction``.
+
+    Raises
+    ------
+    ValueError
+        ``cov_kwds`` has what ``cov_type`` does not take, or groups that are not the rows'.
+    """
+    cluster = cov_type == "cluster"
+    unknown = set(cov_kwds) - ({"groups", "use_correction"} if cluster else set())
+    if unknown:
+        raise ValueError(
+            f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
+        )
+    correction = cov_kwds.get("use_correction", True)
+    if not isinstance(correction, bool | np.bool_):
+        raise ValueError(f"cov_kwds['use_correction']={correction!r} must be True or False")
+    groups = cov_kwds.get("groups")
+    if not cluster:
+        return (), (), True
+    if model._in_partitions:
+        return (), column_names(groups), bool(correction)
+    return group_codes(groups, model.design, model._frame), (), bool(correction)
+
+
+def group_codes(groups: Any, design: Design, frame: Any) -> Codes:
     """One array of codes for each way of clustering.
 
     Parameters
@@ -55,48 +84,23 @@ def _ways(groups: Any) -> list[Any]:
         and (all(isinstance(g, str) for g in groups) or all(np.ndim(g) == 1 for g in groups))
     ):
         return list(groups)
-    values = np.asarray(groups)
+    values = np.ma.asanyarray(groups)
+    if values.ndim not in (1, 2):
+        raise ValueError(
+            f"groups={type(groups).__name__} of shape {values.shape} has no value for each row; "
+            "give a column name, a Series or an array"
+        )
     return [values] if values.ndim == 1 else list(values.T)
 
 
 def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
     values = over_rows(values, design, frame, "groups")
-    codes = pd.factorize(values)[0]
+    try:
+        codes = pd.factorize(values)[0]
+    except TypeError as error:
+        raise ValueError(f"groups must be numbers, text or dates: {error}") from error
     if (codes < 0).any():
-        raise ValueError(f"groups is missing for {(codes < 0).sum()} rows")
+        raise ValueError(f"groups is missing for {(codes < 0).sum()} rows; drop them from the data")
+    if codes.max() == 0:
+        raise ValueError("cov_kwds['groups'] has fewer than two clusters")
     return codes
-
-
-def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:
-    """One value for each of the model's rows, from a column name, a Series or an array.
-
-    A Series is aligned on the index where it can be, an array has one value for each row of the
-    data or each kept row.
-    """
-    if isinstance(values, str):
-        if frame is None:
-            raise ValueError(
-                f"{name}={values!r} names a column, but the model has no data frame at hand (built "
-                "from arrays, or loaded from a file); pass the values"
-            )
-        if values not in frame:
-            raise ValueError(f"{name}={values!r} is not a column of the data")
-        values = np.asarray(frame[values])
-    total = design.nobs + sum(design.dropped)
-    if isinstance(values, pd.Series) and _alignable(values, design):
-        values = values.loc[design.index].to_numpy()
-    values = np.asarray(values)
-    if len(values) == total and total != design.nobs:
-        values = values[design.kept]
-    if len(values) != design.nobs:
-        raise ValueError(
-            f"{name} has {len(values)} values; give one for each of the {total} rows of the data "
-            f"or the {design.nobs} rows used"
-        )
-    return values
-
-
-def _alignable(values: pd.Series, design: Design) -> bool:
-    return (
-        values.index.is_unique and design.index.is_unique and design.index.isin(values.index).all()
-    )

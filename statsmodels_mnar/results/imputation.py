@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
+from ..design import over_rows
 from ..design.formula import as_frame
 from ..inference import metrics
 from ..inference.diagnostics import influence_covariance
 from ..inference.imputation import Pooled, draw_params, held, pool
 from ..inference.metrics import PopulationMetrics, Target
 from ..inference.probabilities import Designs, blocks
-from .groups import over_rows
+from ..progress import progress_bar
 
 Floats = NDArray[np.float64]
 
@@ -103,11 +104,7 @@ class Imputations(Sequence[Any]):
         >>> list(pooled.params.index)
         ['Intercept', 'x1', 'x2']
         """
-        completed: Any = self
-        if progress:
-            from tqdm.auto import tqdm
-
-            completed = tqdm(self, desc="imputations")
+        completed = progress_bar(progress, "imputations", len(self), self)
         return pool([function(data) for data in completed], **options)
 
     def prevalence(self) -> Pooled:

@@ -22,6 +22,7 @@ from ..inference.prediction import (
     predict_average,
     predict_with_errors,
 )
+from ..progress import progress_bar
 from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 
 Floats = NDArray[np.float64]
@@ -122,9 +123,7 @@ class Predictions(GenericLikelihoodModelResults):
             write_predictions, predictor, str(folder.resolve()), tuple(keep),
             each=range(len(parts)),
         )  # fmt: skip
-        from tqdm.auto import tqdm
-
-        return list(tqdm(written, total=len(parts), desc="predict", disable=not progress))
+        return list(progress_bar(progress, "predict", len(parts), written, unit="partition"))
 
     def _predictor(self, which: tuple[str, ...]) -> FramePredictor:
         design = self.model.design

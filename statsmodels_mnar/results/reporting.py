@@ -172,4 +172,5 @@ def _check_matplotlib() -> None:
 def _latex(results: Any, found: Findings) -> str:
     parts = [results.summary(alpha=found.alpha)]
     parts += [effects.summary(found.alpha) for effects in found.effects.values()]
-    return "% Needs \\usepackage{booktabs}.\n" + "\n".join(part.as_latex() for part in parts) + "\n"
+    tables = "\n\n".join(part.as_latex() for part in parts)
+    return f"% Needs \\usepackage{{booktabs}}.\n{tables}\n"

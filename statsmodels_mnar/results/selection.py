@@ -12,7 +12,6 @@ import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.base.model import (
-    LikelihoodModelResults,
     LikelihoodResultsWrapper,
 )
 from statsmodels.tools._decorators import cache_readonly
@@ -27,7 +26,7 @@ from ..inference.dependence import Dependence, dependence, dependence_table
 from . import tables
 from .diagnostics import Diagnostics
 from .effects import Effects
-from .groups import column_names, group_codes
+from .groups import read_groups
 from .hypotheses import HypothesisTests
 from .imputation import Imputation
 from .plots import Plots
@@ -166,21 +165,9 @@ class SelectionResults(
 
     def _set_covariance(self, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         covariance.check_cov_type(cov_type, self._more_cov_types, sampling=self._sampling)
-        cluster = cov_type == "cluster"
-        unknown = set(cov_kwds) - ({"groups", "use_correction"} if cluster else set())
-        if unknown:
-            raise ValueError(
-                f"cov_kwds has unexpected keys {sorted(unknown)} for cov_type={cov_type!r}"
-            )
-        self._groups: tuple[NDArray[np.int64], ...] = ()
-        self._group_columns: tuple[str, ...] = ()
-        if cluster:
-            groups = cov_kwds.get("groups")
-            if self.model._in_partitions:
-                self._group_columns = column_names(groups)
-            else:
-                self._groups = group_codes(groups, self.model.design, self.model._frame)
-        self._use_correction = bool(cov_kwds.get("use_correction", True))
+        self._groups, self._group_columns, self._use_correction = read_groups(
+            cov_type, cov_kwds, self.model
+        )
         self._take_covariance(self._covariance(cov_type))
 
     def _take_covariance(self, found: Covariance) -> None:
@@ -204,6 +191,11 @@ class SelectionResults(
         other._simulation_error = None  # it was beside the other standard errors
         other._set_covariance(cov_type, cov_kwds)
         return SelectionResultsWrapper(other)
+
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Normal intervals of the parameters at level 1 - ``alpha``."""
+        check_alpha(alpha)
+        return super().conf_int(alpha)
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -495,4 +487,4 @@ class SelectionResultsWrapper(LikelihoodResultsWrapper):
     """Puts names and index on what the results return."""
 
 
-wrap.populate_wrapper(SelectionResultsWrapper, LikelihoodModelResults)
+wrap.populate_wrapper(SelectionResultsWrapper, SelectionResults)

@@ -15,6 +15,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 from ..engine.integration import Quadrature
 from ..engine.solution import Status
 from ..inference.independence import IndependenceTest
+from .latex import SectionedSummary
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -182,7 +183,7 @@ def summary(
     names = list(xname) if xname is not None else model.param_names
     if len(names) != len(results.params):
         raise ValueError(f"xname must be {len(results.params)} names, got {len(names)}")
-    smry = Summary()
+    smry = SectionedSummary()
     left, right = _header(results)
     smry.add_table_2cols(
         results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,

@@ -166,7 +166,7 @@ def test_the_oracle_refuses_missing_outcomes(simulated):
         (IPWLogit, {}, {"cov_type": "nonrobust"}, "cov_type='nonrobust'"),
         (RFLearn, {"bins": 1}, {}, "bins=1"),
         (RFLearn, {"target": "test"}, {}, "target='test'"),
-        (RFLearn, {"groups": [1, 2]}, {}, "groups has 2 rows"),
+        (RFLearn, {"groups": [1, 2]}, {}, "groups has 2 values"),
         (RFLearn, {}, {"radius": -0.1}, r"radius=-0\.1"),
         (RFLearn, {}, {"floor": 0.0}, r"floor=0\.0"),
         (RobustBiasAware, {"clip": 1.0}, {}, r"clip=1\.0"),

@@ -145,7 +145,7 @@ def test_a_million_rows():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(ValueError, match="n=5 must exceed the 5 labelled rows"):
+    with pytest.raises(ValueError, match="n=5 must be an integer above the 5 labelled rows"):
         augment(LABELED, TARGET, ["t"], 5, 0)
     with pytest.raises(ValueError, match="labeled has 5 rows and target 0; both need some"):
         augment(LABELED, TARGET[:0], ["t"], 10, 0)
@@ -238,7 +238,7 @@ def test_from_target_checks_its_arguments(biased, population):
         BiasCorrLogit.from_target("y ~ x1", "~ x1", biased, population, match_on=[])
     with pytest.raises(ValueError, match="match_on names 'w'"):
         BiasCorrLogit.from_target("y ~ x1", "~ x1", biased, population, match_on=["w"])
-    with pytest.raises(ValueError, match="n=10 must exceed"):
+    with pytest.raises(ValueError, match="n=10 must be an integer above"):
         BiasCorrLogit.from_target("y ~ x1", "~ x1", biased, population, n=10)
 
 

@@ -157,8 +157,9 @@ def test_frames_are_designs_by_name(fits):
     again = from_json(results.to_json())
     design = model.data.orig_exog.head(5)
     assert again.predict(design).equals(results.predict(design, transform=False))
+    assert again.predict(design[["x2", "x1", "Intercept"]]).equals(again.predict(design))
     with pytest.raises(ValueError, match="exog must have the columns Intercept, x1, x2"):
-        again.predict(design[["x2", "x1", "Intercept"]])
+        again.predict(design.set_axis(["Intercept", "x1", "x3"], axis=1))
     with pytest.raises(ValueError, match="exog_select must have the columns Intercept, x1, x2, z"):
         again.predict(design, design, which="p11")
 
