@@ -72,11 +72,6 @@ def half_width(tol: float) -> float:
     return float(-ndtri(tol * _SMALLEST_ORDINARY))
 
 
-def tighter(tol: float) -> float:
-    """A tolerance beside which an error of the size of the other one shows."""
-    return max(1e-3 * tol, _TIGHTEST)
-
-
 def trapezoid_step(sigma: np.ndarray, athrho: np.ndarray, tol: float) -> np.ndarray:
     """Step h of the trapezoidal rule whose relative error is below ``tol``."""
     need = math.log(1.0 / tol) + _SAFETY
@@ -93,7 +88,8 @@ class Quadrature:
     ----------
     rule : {"trapezoid", "gauss-hermite"}
         "trapezoid" chooses its step from sigma, rho and ``tol``. "gauss-hermite" has ``n_nodes``
-        fixed nodes; it is exact for moderate dependence and silently wrong near \\|rho\\| = 1.
+        fixed nodes; it is exact for moderate dependence and wrong near \\|rho\\| = 1, where ``fit``
+        takes "trapezoid" in its place.
     n_nodes : int, optional
         Number of nodes. Trapezoid: by default as many as ``tol`` asks for. Gauss-Hermite: 32.
     tol : float
@@ -130,7 +126,7 @@ class Quadrature:
     def finer(self) -> Quadrature:
         """A rule whose error is negligible beside this one's."""
         known = self.controlled()
-        return replace(self, tol=tighter(self.tol)) if known == self else known
+        return known if known != self else replace(self, tol=max(1e-3 * self.tol, _TIGHTEST))
 
     def _reach(self, sigma: np.ndarray, athrho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step of each member's trapezoidal rule, and its nodes on either side of zero."""

@@ -28,16 +28,10 @@ def as_json(record: dict[str, Any]) -> str:
 
 def fit_record(results: Any) -> dict[str, Any]:
     """The fit itself: all that ``from_json`` reads, documented in :meth:`to_json`."""
-    model, design, status, fit = (
-        results.model,
-        results.model.design,
-        results.status,
-        results.fit_info,
-    )
-    names, likelihood = model.param_names, results._is_likelihood
-    if len(set(names)) < len(names):
-        raise ValueError(f"parameters must have different names to be written by name, got {names}")
+    model, design = results.model, results.model.design
+    fit, status, names = results.fit_info, results.status, model.param_names
     test = tables.independence(results)
+    compared = test is not None and test.method == "lr"
     return {
         "schema": SCHEMA,
         "model": type(model).__name__,
@@ -72,10 +66,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "likelihoods": {
             "value": results.solution.value,
             "llf": results.llf,
-            "llnull": results.llnull if likelihood else None,
-            "ignorable": results._ll_ignorable()
-            if test is not None and test.method == "lr"
-            else None,
+            "llnull": results.llnull if results._is_likelihood else None,
+            "ignorable": results._ll_ignorable() if compared else None,
             "faces": fit.faces,
         },
         "apart": {
