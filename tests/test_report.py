@@ -376,15 +376,17 @@ def test_json_holds_the_fit(results, tmp_path):
         "outcome": "y",
         "select": "s",
         "weights": None,
+        "constant": True,
     }
 
 
 def test_every_key_of_the_json_is_documented(results, tmp_path):
     written = json.loads(results.report(tmp_path / "fit.json").read_text())
-    text = type(results._results).report.__doc__
+    methods = type(results._results).report, type(results._results).to_json
+    text = " ".join(method.__doc__ for method in methods)
     for key, value in written.items():
         assert f"``{key}``" in text
-        if key in ("data", "status", "cov", "identification"):
+        if key in ("data", "status", "cov", "identification", "likelihoods", "apart", "accuracy"):
             assert all(re.search(rf"\b{name}\b", text) for name in value)
 
 

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from ..design import check_design, check_outcome_varies, check_selection_varies, check_separation
 from ..engine.binary import Independent, fit_independent
+from ..engine.forms import FreeForm
+from ..engine.integration import Integration, Quadrature
 from ..engine.objective import Objective
 from ..engine.optimize import Method, maximize
 from ..engine.partitioned import PartitionedObjective
 from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status
 from ..errors import NotInMemoryError
+from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type
 from ..inference.dependence import dependence
 from ..results.groups import read_groups
@@ -127,7 +130,7 @@ class SelectionModel(SelectionData):
             if not penalised and not independent.converged:
                 self._check_separation()
             options["callback"] = both(callback, show)
-            fit = self._fit(independent, start_params, method, penalty, options)
+            fit = self._fit_checked(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
             results = self._results_class(fit, cov_type, cov_kwds)
         if not self._quiet:
@@ -145,6 +148,48 @@ class SelectionModel(SelectionData):
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
             )
         return iterations(disp, method, maxiter)
+
+    def _fit_checked(self, *arguments: Any) -> Fit:
+        """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
+
+        From where it began, not from the solution: a coarse rule invents maxima.
+        """
+        fit = self._fit(*arguments)
+        if fit.solution.status is Status.NONFINITE:
+            return fit
+        found = self._accuracy_of(fit)
+        if not found.sufficient and not found.simulated and fit.method != "sgd":
+            finer = self._sibling(self.normalization, integration=self.integration.finer())
+            fit = finer._fit(*arguments)
+            found = replace(finer._accuracy_of(fit), replaced=found)
+        return replace(fit, accuracy=found)
+
+    def _accuracy_of(self, fit: Fit) -> Accuracy:
+        """Of the solution and, where that lies on a face, of the search that led there."""
+        fixed = isinstance(self.integration, Quadrature)
+        if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
+            searched = self._measured(fit.inner, fit.penalty, maximum=False)
+            if not searched.sufficient:
+                return searched
+        maximum = fit.solution.status.converged or fit.solution.status.boundary
+        return fit.model._measured(fit.solution, fit.penalty, maximum=maximum)
+
+    def _measured(self, solution: Solution, penalty: float, *, maximum: bool) -> Accuracy:
+        form, rule = self._parametrized.form, self.integration
+        whole_line = isinstance(form, FreeForm)
+        if not whole_line:  # which has a rule of its own
+            rule = rule.controlled()
+        finer = rule.finer()
+        objective = self._objective(penalty).with_form(
+            self._parametrize(self.normalization, finer).form
+        )
+        difference, shift = measure(objective, solution, self._estimated, maximum=maximum)
+
+        def words(rule: Integration) -> str:
+            return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
+
+        simulated = form.simulation is not None
+        return Accuracy(words(rule), words(finer), difference, shift, simulated)
 
     def _fit(
         self,
@@ -174,7 +219,11 @@ class SelectionModel(SelectionData):
             found = search_free(objective, independent, fit_face, start_params, n_starts, **options)
             fit = Fit(self, found.solution, independent, method, None, penalty, found.faces)
             if found.face is not None:
-                fit = replace(named(found.face, found.solution.status), faces=found.faces)
+                fit = replace(
+                    named(found.face, found.solution.status),
+                    faces=found.faces,
+                    inner=found.solution,
+                )
             return replace(fit, starts=found.starts)
         start = None if start_params is None else self._expand(start_params)
         if start is None and method != "sgd":
@@ -190,7 +239,7 @@ class SelectionModel(SelectionData):
         face = self._face_of(solution)
         if face is not None:
             on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
-            return named(on_face, solution.status)
+            return replace(named(on_face, solution.status), inner=solution)
         faces = {"independent": independent.value}
         return Fit(self, solution, independent, method, used, penalty, faces)
 

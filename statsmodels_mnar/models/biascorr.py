@@ -242,8 +242,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             self._estimated, hessian, how,
         )  # fmt: skip
 
-    def _sibling(self, normalization: Normalization) -> Self:
-        other = super()._sibling(normalization)
+    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
+        other = super()._sibling(normalization, **changes)
         other._stage, other._training_rows = self._stage, self._training_rows
         other._known_soft = self._known_soft
         return other

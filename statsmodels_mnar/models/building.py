@@ -213,9 +213,9 @@ class SelectionData(SelectionPredictor):
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         raise NotImplementedError
 
-    def _sibling(self, normalization: Normalization) -> Self:
+    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
         """The same data under another normalization; the rows on the device are shared."""
-        other = self._rebuilt(self.design, normalization=normalization)
+        other = self._rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._frame, other._offset_columns = self._frame, self._offset_columns
         for name in ("formula", "select_formula"):

@@ -17,7 +17,7 @@ from ..design.checks import nearly_collinear
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import DesignError, WeakIdentificationWarning
+from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning
 from ..progress import progress_bar
 from ..results.selection import Fit, SelectionResults
 
@@ -158,6 +158,9 @@ def warn_about(results: SelectionResults) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
+    coarse = results.accuracy.note if results.accuracy is not None else None
+    if coarse is not None:
+        warnings.warn(coarse, IntegrationAccuracyWarning, stacklevel=4)
     weak = results.weakness
     if weak is not None:
         warnings.warn(weak, WeakIdentificationWarning, stacklevel=4)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
+from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..engine.execution import DaskPartitions, LocalPartitions, Store
 from ..inference.prediction import (
@@ -151,7 +152,10 @@ class Predictions(GenericLikelihoodModelResults):
         offset_select: Any,
     ) -> tuple[dict[str, Any], pd.Index | None]:
         """Keywords for the model's ``predict``, and the index of the rows."""
-        formulas = self.model.design.outcome_spec is not None
+        design = self.model.design
+        formulas = design.outcome_spec is not None
+        if isinstance(design, SavedDesign):
+            design.check_columns(exog, exog_select)
         if exog is not None and transform and formulas and exog_select is None:
             offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
             exog, exog_select = self.model.design_for(exog, which)
