@@ -122,7 +122,8 @@ def _evaluation(
         objective = Objective(Rows.build(X, W, y, s), form, memory_budget=budget)
         coef = np.full(objective.n_coef, 0.1)
         at = np.tile(np.concatenate([coef, theta]), (members, 1))
-        return budget, lambda: objective.evaluate(at, 2)
+        hessians = 3 * 8 * members * at.shape[1] ** 2  # its triangle, the other one, their sum
+        return budget + hessians, lambda: objective.evaluate(at, 2)
 
     return make
 
@@ -151,7 +152,7 @@ def _partitions(folder: Path) -> tuple[int, Callable[[], object]]:
 PEAKS: dict[str, Callable[[Path], tuple[int, Callable[[], object]]]] = {
     "many nodes": _evaluation(FreeForm(), [3.0, 4.5]),
     "many members": _evaluation(LoadingForm(), [0.5], members=256),
-    "many columns": _evaluation(LoadingForm(), [0.5], columns=2_000),
+    "many columns": _evaluation(LoadingForm(), [0.5], 16 * MB, columns=300),
     "unlikely rows": _evaluation(FreeForm(Quadrature(n_nodes=2_000)), [0.0, 1.0], scale=50.0),
     "draws": _evaluation(FreeForm(Simulation(n_draws=4_000)), [0.0, 0.5]),
     "bootstrap": _bootstrap(GreeneSelectionLogit),

@@ -363,7 +363,7 @@ class Rows:
 
     @property
     def nbytes_of_one(self) -> int:
-        """Of one member, where each has rows of its own."""
+        """At most, of one member where each has rows of its own."""
         return 8 * self.n * (self.X.shape[-2] + self.W.shape[-2] + len(_BY_ROW))
 
     def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
