@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each process, set before torch looks
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen

@@ -35,7 +35,8 @@ class Objective(Likelihood):
         alpha >= 0; n * alpha/2 * |(beta, gamma)|^2 is subtracted, n the sum of the weights (the
         paper's weight decay).
     memory_budget : int
-        Bytes that the work arrays of one block may take.
+        Bytes of the work arrays of a block. Members of a batch are so many that their own rows take
+        no more than half of it. Draws that are kept between evaluations come on top.
     block_size : int, optional
         Rows of a block; by default chosen from the budget and the cache.
 
@@ -69,10 +70,14 @@ class Objective(Likelihood):
         self.memory_budget = memory_budget
         self.block_size = block_size
         self._draws: dict[tuple[int, int], Nodes] = {}
+        self._draws_size = 0  # of their blocks
 
     def with_form(self, form: Form) -> Objective:
         """The same rows under another form or integration."""
-        return self._changed(self.rows, form)
+        changed = self._changed(self.rows, form)
+        if form.simulation == self.form.simulation:
+            changed._draws, changed._draws_size = self._draws, self._draws_size
+        return changed
 
     @property
     def batched(self) -> bool:
@@ -158,7 +163,7 @@ class Objective(Likelihood):
         value = theta.new_zeros(B)
         score = theta.new_zeros(B, P) if order >= 1 else None
         hessian = theta.new_zeros(B, P, P) if order >= 2 else None
-        for block, terms in self._blocks(theta, order):
+        for block, terms in self._blocks(theta, order, members=B):
             weight = weights[:, block.start : block.start + block.X.shape[-1]]
             value += (weight * terms.value).sum(-1)
             if score is not None and terms.first is not None:
@@ -196,9 +201,11 @@ class Objective(Likelihood):
         return total
 
     def members_at_once(self, theta: np.ndarray) -> int:
-        """As many as keep the work arrays small."""
+        """As many as keep the work arrays small, and rows of their own within half the budget."""
         count = int(self.form.sizes(self._dependence(self.as_theta(theta)))[0])
-        return max(1, block_rows(count, self.rows.device, self.memory_budget) // 64)
+        in_cache = block_rows(count, self.rows.device, self.memory_budget) // 64
+        in_budget = self.memory_budget // (2 * self.rows.nbytes_of_one)
+        return max(1, min(in_cache, in_budget))
 
     def _check_shared(self, what: str) -> None:
         if self.rows.batched:
@@ -206,8 +213,10 @@ class Objective(Likelihood):
 
     # -- one block ---------------------------------------------------------------------------------
 
-    def _blocks(self, theta: Tensor, order: int) -> Iterator[tuple[Block, RowTerms]]:
-        """The blocks and their row terms."""
+    def _blocks(
+        self, theta: Tensor, order: int, members: int = 1
+    ) -> Iterator[tuple[Block, RowTerms]]:
+        """The blocks and their row terms, of which sums are made for so many members."""
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
         host = self._dependence(theta)
         simulation = self.form.simulation
@@ -217,8 +226,14 @@ class Objective(Likelihood):
         else:
             nodes, count = None, simulation.n_draws
         size = self.block_size or block_rows(
-            len(theta) * count, self.rows.device, self.memory_budget
+            len(theta) * count,
+            self.rows.device,
+            self.memory_budget,
+            n_arrays=12 if simulation is None else 24,  # draws, and their products with the others
+            n_more=2 * members * (max(self.p, self.k) + 10),  # weighted columns and terms
         )
+        if size != self._draws_size:  # draws of other blocks are of no use
+            self._draws, self._draws_size = {}, size
         work = Workspace()  # of this evaluation, so that two threads can share the objective
         for block in self.rows.blocks(size):
             b = times(gamma, block.W) + block.offset_select

@@ -194,6 +194,11 @@ class Rows:
     def nbytes(self) -> int:
         return sum(getattr(self, name).nbytes for name in (*BY_ROW, *_PACKED))
 
+    @property
+    def nbytes_of_one(self) -> int:
+        """At most, of one member where each has rows of its own."""
+        return 8 * self.n * (self.X.shape[-2] + self.W.shape[-2] + len(_BY_ROW))
+
     def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
         """All fields of the rows as one array, and what it takes to cut it again."""
         cut = (self.X.shape[0], self.W.shape[0])

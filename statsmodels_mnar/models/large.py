@@ -20,6 +20,8 @@ from ..engine.rows import Rows
 from ..errors import DesignError
 from .facts import describe
 
+_COPIES = 4  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:
@@ -30,8 +32,9 @@ class Execution:
     partition_rows : int
         Rows of a partition, about; not for dask DataFrames, which have their own.
     memory : int
-        Bytes of rows kept in memory; what is beyond goes to a temporary folder. A row takes
-        8 (p + k + 10) bytes for p and k columns.
+        Bytes of rows kept in memory and of the work on a partition, about four times its rows for
+        each thread; what is beyond goes to a temporary folder. A row takes 8 (p + k + 10) bytes
+        for p and k columns.
     folder : str, optional
         Where that folder is made.
     threads : int
@@ -111,7 +114,9 @@ def build(
     client = execution.client
     if client is None and isinstance(source, DaskSource):
         client = _current_client()
-    frames = Frames(source, execution, client, Store(execution.memory, execution.folder))
+    room = _COPIES * execution.threads
+    store = Store(execution.memory, execution.folder, room=room)
+    frames = Frames(source, execution, client, store)
     looks: list[Look] = list(frames.read(recipe.columns).map(_look, recipe))
     lengths = [look.n_rows for look in looks]
     frames = replace(frames, starts=tuple(np.cumsum([0, *lengths])[:-1].tolist()))

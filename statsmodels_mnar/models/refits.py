@@ -31,6 +31,10 @@ class Refits(SelectionLikelihood):
         """Whether every step of a fit can be repeated as a batch."""
         return True
 
+    def _refits_at_once(self, params: Floats) -> int:
+        """Refits of a batch near ``params`` that fit into the memory budget."""
+        return self._objective().members_at_once(self._expand(params))
+
     def refit_weights(
         self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:

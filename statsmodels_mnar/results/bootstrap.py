@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Kind = Literal["pairs", "cluster", "weighted"]
 
-_DRAWN_AT_ONCE = 64  # sets of row weights held in memory
+_DRAWN_AT_ONCE = 64  # at most so many sets of row weights are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,8 @@ def refits(
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
-        while drawn := list(islice(draws, _DRAWN_AT_ONCE)):
+        at_once = min(_DRAWN_AT_ONCE, results.model._refits_at_once(start))
+        while drawn := list(islice(draws, at_once)):
             yield from results.model.refit_weights(
                 np.stack(drawn), start, options["penalty"], **known
             )

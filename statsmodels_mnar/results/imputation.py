@@ -172,8 +172,8 @@ class Imputation(GenericLikelihoodModelResults):
         >>> model = GreeneSelectionLogit.from_formula(
         ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
         >>> imputations = model.fit().impute(20, rng=0)
-        >>> imputations[3].y.isna().sum()
-        np.int64(0)
+        >>> bool(imputations[3].y.isna().any())
+        False
         >>> imputations.prevalence().n_imputations
         20
         """

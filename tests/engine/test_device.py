@@ -291,3 +291,5 @@ def test_blocks_fit_the_cache_on_a_cpu_and_the_budget_elsewhere():
     assert block_rows(32, cuda, 2**28) == 2**28 // (96 * 32)
     assert block_rows(10_000, cpu, 2**20) == 1  # the budget comes first
     assert block_rows(10**9, cuda, 2**20) == 1
+    assert block_rows(32, cpu, 2**28, n_more=2**20) == 2**28 // (8 * (12 * 32 + 2**20))
+    assert block_rows(32, cuda, 2**28, n_arrays=24) == 2**28 // (192 * 32)
