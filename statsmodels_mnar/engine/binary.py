@@ -143,8 +143,8 @@ def binary_sums(
     size = block_rows(n_wide, X.device, _MEMORY, n_arrays=1)
     cuts = [slice(start, start + size) for start in range(0, X.shape[-1], size)] or [slice(0)]
     parts = [
-        _block_sums(*(v[..., cut] for v in (X, y, weight, offset)), link, beta, order)
-        for cut in cuts
+        _block_sums(X[..., c], y[..., c], weight[..., c], offset[..., c], link, beta, order)
+        for c in cuts
     ]
     return tuple(sum(values[1:], values[0]) for values in zip(*parts, strict=True))
 

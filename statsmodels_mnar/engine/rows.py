@@ -197,7 +197,7 @@ class Rows:
     @property
     def nbytes_of_one(self) -> int:
         """At most, of one member where each has rows of its own."""
-        return 8 * self.n * (self.X.shape[-2] + self.W.shape[-2] + len(_BY_ROW))
+        return 8 * self.n * (self.X.shape[-2] + self.W.shape[-2] + len(BY_ROW))
 
     def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
         """All fields of the rows as one array, and what it takes to cut it again."""
