@@ -104,8 +104,9 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"\nPredictions went to {len(files)} files; the mean probability is {share:.3f}.")
 
     options.out.mkdir(parents=True, exist_ok=True)
+    name = "select_x"  # x is much the same within a household
     ax = draw(
-        draws.replicates["x"], results.params["x"], {name: se["x"] for name, se in errors.items()}
+        draws.replicates[name], results.params[name], {k: se[name] for k, se in errors.items()}
     )
     ax.figure.savefig(options.out / "clusters.png", dpi=100)
     print(f"\nclusters.png is in {options.out}")
