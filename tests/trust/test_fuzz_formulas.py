@@ -223,24 +223,30 @@ def quietly(
 
 
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Complete rows in numpy's types."""
-    types = {"Int64": "int64", "Float64": "float64", "boolean": "bool", "string": "object"}
+    """Complete rows in numpy's types, numbers in their widest."""
+    types = {"i": "int64", "u": "int64", "f": "float64", "b": "bool"}
     columns = {}
     for name, column in frame.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            column = column.cat.remove_unused_categories()
-        column = column.infer_objects()  # True and False, of a column that had holes
-        columns[name] = column.astype(types.get(str(column.dtype), column.dtype))
+            columns[name] = column.cat.remove_unused_categories()
+        else:
+            column = column.astype(object).infer_objects()  # True and False, once holes are gone
+            columns[name] = column.astype(types.get(column.dtype.kind, object))
     return pd.DataFrame(columns, index=frame.index)
 
 
 def patsys_design(formula: str, select_formula: str, frame: pd.DataFrame) -> tuple[Any, ...] | None:
     """X, W, y and s by patsy from the complete rows; None where patsy refuses."""
     rights = [text.partition("~")[2] for text in (formula, select_formula)]
+    try:  # a term that is taken out again is not read
+        models = [patsy.ModelDesc.from_formula(right) for right in rights]
+    except patsy.PatsyError:
+        return None
+    codes = [f.code for model in models for term in model.rhs_termlist for f in term.factors]
     read = [
         name
         for name in frame.columns
-        if any(re.search(rf"(?<![\w.]){re.escape(quoted(name))}(?!\w)", right) for right in rights)
+        if any(re.search(rf"(?<![\w.]){re.escape(quoted(name))}(?!\w)", code) for code in codes)
     ]
     frame = frame.reset_index(drop=True)
     y = pd.Series(frame["y"].to_numpy(dtype=float, na_value=np.nan))
