@@ -262,7 +262,7 @@ def patsys_design(formula: str, select_formula: str, frame: pd.DataFrame) -> tup
                 patsy.dmatrix(right, rows, NA_action=every, return_type="dataframe")
                 for right in rights
             )
-    except (patsy.PatsyError, ValueError, TypeError):
+    except (patsy.PatsyError, AssertionError, ValueError, TypeError):
         return None
     whole = ~(X.isna().any(axis=1) | W.isna().any(axis=1))
     kept = rows.index[whole]
