@@ -58,6 +58,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
 html_sidebars = {"index": [], "start": []}  # these have no pages below them
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_theme_options = {
     "logo": {"text": project},
     "show_prev_next": True,
@@ -70,6 +71,7 @@ html_theme_options = {
 }
 
 
+THIN = '<mspace width="0.17em" />'
 # Where latex2mathml's output is not what TeX would set.
 TYPOGRAPHY = {
     # A prime is high enough by itself: as a superscript it floats.
@@ -77,6 +79,11 @@ TYPOGRAPHY = {
         r'<mi>\1</mi><mo lspace="0" rspace="0.1em">&#x02032;</mo>'
     ),
     r"<mi>(&#x003[9A].;)</mi>": r'<mi mathvariant="normal">\1</mi>',  # capital Greek stands upright
+    # A thin space before the name of a function, and after it where no bracket follows.
+    r"(</m(?:i|n|sub|sup)>|&#x00029;</mo>)(?=<mi>(?:log|exp|cosh|atanh)</mi>)": rf"\1{THIN}",
+    r"(<mi>(?:log|exp|cosh|atanh)</mi>)(?!<mo[^>]*>(?:&#x00028;|\())": rf"\1{THIN}",
+    # A minus that has nothing before it is a sign.
+    r"((?:&#x00028;|&#x0003D;|\()</mo>)<mo>&#x02212;</mo>": r'\1<mo form="prefix">&#x02212;</mo>',
     r"<mo>&#x0007C;</mo>": '<mo lspace="0" rspace="0">&#x0007C;</mo>',  # bars of absolute values
 }
 

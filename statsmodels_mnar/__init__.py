@@ -7,6 +7,7 @@ from .engine.mlp import MLP
 from .engine.solution import Status
 from .errors import (
     DesignError,
+    IntegrationAccuracyWarning,
     MissingDataError,
     MissingOutcomeWarning,
     NoExclusionRestrictionWarning,
@@ -18,6 +19,7 @@ from .errors import (
 )
 from .inference.imputation import pool
 from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
+from .models.saved import from_json
 from .montecarlo import monte_carlo
 
 __version__ = "0.1.0"
@@ -28,6 +30,7 @@ __all__ = [
     "DesignError",
     "Execution",
     "GreeneSelectionLogit",
+    "IntegrationAccuracyWarning",
     "MissingDataError",
     "MissingOutcomeWarning",
     "NoExclusionRestrictionWarning",
@@ -42,6 +45,7 @@ __all__ = [
     "WeakIdentificationWarning",
     "compare",
     "exclusion_test",
+    "from_json",
     "hausman_test",
     "local_workers",
     "monte_carlo",

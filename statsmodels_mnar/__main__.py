@@ -11,6 +11,7 @@ from typing import Any
 
 from statsmodels.tools.sm_exceptions import ModelWarning
 
+from . import __version__
 from .cli import EXIT_CODES, add_fit
 from .demo import demo
 from .replicate import ITEMS, replicate
@@ -23,16 +24,21 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser(
         "demo",
         help="fit the models to simulated data and compare them with the truth",
         description="Simulate applications whose outcome is seen only if accepted, fit the naive "
-        "logit and the selection models, print summaries and the comparison with the truth.",
+        "logit and the selection models, print summaries and the comparison with the truth, and "
+        "save figures and a report.",
     )
     show.add_argument("--rows", type=int, default=5_000, help="rows to simulate (default 5000)")
     show.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
-    show.add_argument("--out", help="folder for figures and an HTML report")
+    show.add_argument(
+        "--out", default="demo", metavar="FOLDER",
+        help="folder for figures and an HTML report (default demo)",
+    )  # fmt: skip
     show.set_defaults(run=lambda args: demo(args.rows, args.seed, args.out))
     add_fit(commands)
     _add_replicate(commands)

@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,13 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
         check_path(path)
     if not 0.0 < args.alpha < 1.0:
         raise ValueError(f"--alpha {args.alpha:g} must lie between 0 and 1")
+    figures = find_spec("matplotlib") is not None
+    if not figures and any(path.lower().endswith(".html") for path in args.out):
+        print(
+            "statsmodels-mnar: warning: the page has no figures, which need matplotlib: pip "
+            "install 'statsmodels-mnar[plot]'",
+            file=sys.stderr,
+        )
     progress = sys.stderr.isatty() if args.progress is None else args.progress
     data = read_table(args.data, args.sep)
     how = _covariance(args, data)
@@ -121,7 +129,7 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
         method=args.method, maxiter=args.maxiter, penalty=args.penalty, disp=progress, **how
     )
     for path in args.out:
-        results.report(path, title=args.title, alpha=args.alpha, progress=progress)
+        results.report(path, title=args.title, alpha=args.alpha, figures=figures, progress=progress)
     text = "" if args.quiet else str(results.summary(alpha=args.alpha))
     return text, 0 if results.converged else NOT_CONVERGED
 

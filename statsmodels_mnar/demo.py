@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from .baselines import IPWLogit, NaiveLogit, OracleLogit
 from .comparison import Comparison, compare, plot_coefficients
 from .datasets import Simulated, simulate_greene
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .results.page import png, write_atomically
 
 
 def demo(n: int = 5_000, seed: int = 0, out: str | Path | None = None) -> str:
@@ -33,27 +35,30 @@ def demo(n: int = 5_000, seed: int = 0, out: str | Path | None = None) -> str:
     Examples
     --------
     >>> print(demo(2_000).splitlines()[0])
-    Labels missing not at random: 2,000 applications, 1,241 labelled.
+    2,000 simulated applications; the outcome y is seen for the 1,241 with s = 1 only.
     """
     if n < 500:
         raise ValueError(f"rows={n} is too few for the demonstration; use 500 or more")
+    if seed < 0:
+        raise ValueError(f"seed={seed} must be 0 or more")
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)  # before any long work
     simulated = simulate_greene(n, rng=seed)
     fits = _fit(simulated)
-    data, greene, biascorr = simulated.data, fits.results["greene"], fits.results["biascorr"]
-    missing = greene.predict(data, which="mean-unselected")[data.s == 0].mean()
     parts = [
-        f"Labels missing not at random: {n:,} applications, {int(data.s.sum()):,} labelled.",
-        str(greene.summary()),
-        str(biascorr.summary()),
+        f"{n:,} simulated applications; the outcome y is seen for the "
+        f"{int(simulated.data.s.sum()):,} with s = 1 only.\nWhat decides who is seen also moves y: "
+        "labels are missing not at random.",
+        str(fits.results["greene"].summary()),
+        str(fits.results["biascorr"].summary()),
         f"The methods side by side\n\n{fits}",
-        "Beside the truth (coefficients of 'all labels' and 'probit' have another scale than the "
-        "truth; shares and accuracies are over all rows)\n"
+        "Beside the truth (shares and accuracies are over all rows; coefficients can be compared "
+        "for greene\nand biascorr only, the others have another scale)\n"
         f"{_beside_truth(simulated, fits).round(4).to_string(na_rep='')}",
-        "Share of y = 1 among the unlabelled: selection logit "
-        f"{missing:.4f}, truth {data.y_full[data.s == 0].mean():.4f}",
+        f"What it shows\n{_shares(simulated.data, fits)}",
     ]
     if out is not None:
-        parts.append(_save(simulated, fits, Path(out)))
+        parts.append(_save(fits, Path(out)))
     return "\n\n".join(parts)
 
 
@@ -88,16 +93,41 @@ def _beside_truth(simulated: Simulated, fits: Comparison) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "share", "accuracy"])
 
 
-def _save(simulated: Simulated, fits: Comparison, folder: Path) -> str:
+def _shares(data: pd.DataFrame, fits: Comparison) -> str:
+    """The share of ones by the naive and by the selection logit, against the truth."""
+    greene, missing = fits.results["greene"], data[data.s == 0]
+    naive = fits.results["naive"].predict(data).mean()
+    everybody = greene.get_prediction(data, average=True).summary_frame().iloc[0]
+    unseen = greene.get_prediction(missing, which="mean-unselected", average=True)
+    unseen = unseen.summary_frame().iloc[0]
+    return "\n".join(
+        [
+            f"The share of y = 1 is {data.y_full.mean():.3f} in truth, and {data.y.mean():.3f} "
+            "among the labelled rows.",
+            f"A logit of the labelled rows says {naive:.3f}, the selection logit "
+            f"{everybody.predicted:.3f} (95% interval {everybody.ci_lower:.3f} to "
+            f"{everybody.ci_upper:.3f}).",
+            f"Among the unlabelled rows it is {missing.y_full.mean():.3f} in truth; the selection "
+            f"logit says {unseen.predicted:.3f} ({unseen.ci_lower:.3f} to {unseen.ci_upper:.3f}).",
+        ]
+    )
+
+
+def _save(fits: Comparison, folder: Path) -> str:
     """Write the figures and the report; say where."""
     greene = fits.results["greene"]
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures = {
-        "effects": plot_coefficients(fits, "margeff"),
-        "profile": greene.plot_profile("error_corr"),
-        "probabilities": greene.plot_probabilities("x1"),
-    }
-    for name, ax in pictures.items():
-        ax.figure.savefig(folder / f"{name}.png", dpi=100)
-    greene.report(folder / "report.html", title="Demonstration: labels missing not at random")
-    return f"In {folder}: report.html, {', '.join(f'{name}.png' for name in pictures)}."
+    drawn = find_spec("matplotlib") is not None
+    names = ["report.html"]
+    title = "Demonstration: labels missing not at random"
+    greene.report(folder / names[0], title=title, figures=drawn)
+    if drawn:
+        pictures = {
+            "effects.png": plot_coefficients(fits, "margeff"),
+            "profile.png": greene.plot_profile("error_corr"),
+            "probabilities.png": greene.plot_probabilities("x1"),
+        }
+        for name, ax in pictures.items():
+            write_atomically(folder / name, png(ax.figure, 100))
+        names += pictures
+    without = "" if drawn else " Figures need matplotlib: pip install 'statsmodels-mnar[plot]'."
+    return f"In {folder}: {', '.join(names)}.{without}"

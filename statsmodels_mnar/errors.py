@@ -13,6 +13,7 @@ from statsmodels.tools import sm_exceptions as sm
 
 __all__ = [
     "DesignError",
+    "IntegrationAccuracyWarning",
     "MissingDataError",
     "MissingOutcomeWarning",
     "NoExclusionRestrictionWarning",
@@ -157,6 +158,29 @@ class NoExclusionRestrictionWarning(sm.ModelWarning):
     ...         "y ~ x1", "s ~ x1", data, normalization="loading").fit()
     >>> caught[0].category.__name__
     'NoExclusionRestrictionWarning'
+    """
+
+
+class IntegrationAccuracyWarning(sm.ModelWarning):
+    """The integration asked for is too coarse at the solution.
+
+    The fit was then repeated by a finer rule, unless the likelihood is simulated: draws are
+    kept. ``results.accuracy`` has the figures.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from statsmodels_mnar import GreeneSelectionLogit, Quadrature
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(1_000, sigma=2.0, rho=0.9, rng=0)
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     sim.formula, sim.select_formula, sim.data, normalization={"sigma": 2.0},
+    ...     integration=Quadrature(rule="gauss-hermite", n_nodes=5))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     results = model.fit()
+    >>> caught[0].category.__name__, results.accuracy.rule
+    ('IntegrationAccuracyWarning', 'trapezoid (tol 1e-10)')
     """
 
 

@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from .models.base import SelectionModel
 from .models.many import fit_many
+from .progress import progress_bar
 
 Simulator = Callable[[np.random.Generator], Any]
 Estimator = Callable[[pd.DataFrame], Any]
@@ -162,14 +163,14 @@ def monte_carlo(
     read = quantities or (lambda results: parameters(results, alpha))
     frames: list[pd.DataFrame] = []
     failed: dict[str, Counter[str]] = {name: Counter() for name in estimators}
-    with _Bar(n_rep * len(estimators), progress) as tick:
+    with progress_bar(progress, "monte carlo", n_rep * len(estimators)) as bar:
         for first in range(0, n_rep, _AT_ONCE):
             drawn = [simulator(g) for g in generators[first : first + _AT_ONCE]]
             truths = [dict(one.truth) | dict(truth or {}) for one in drawn]
             for name, estimator in estimators.items():
                 fits = _fits(estimator, [one.data for one in drawn], n_jobs)
                 for number, results in enumerate(fits):
-                    tick()
+                    bar.update()
                     if isinstance(results, str):
                         failed[name][results] += 1
                         continue
@@ -216,22 +217,3 @@ def parameters(results: Any, alpha: float = 0.05) -> pd.DataFrame:
         },
         index=pd.Index(results.params.index),
     )
-
-
-class _Bar:
-    """A tqdm bar, or nothing."""
-
-    def __init__(self, total: int, progress: bool) -> None:
-        self.total, self.progress = total, progress
-
-    def __enter__(self) -> Callable[[], None]:
-        if not self.progress:
-            return lambda: None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, desc="monte carlo", unit="fit")
-        return lambda: self.bar.update()
-
-    def __exit__(self, *error: object) -> None:
-        if self.progress:
-            self.bar.close()

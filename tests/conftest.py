@@ -1,15 +1,23 @@
 """Fixtures for every test: reference values, shared data, and a guard on global state."""
 
+import copy
+import locale
 import os
+import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
-import numpy as np
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each process, set before torch looks
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
 import torch
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
@@ -61,8 +69,21 @@ def _global_state() -> dict[str, Any]:
     state: dict[str, Any] = {
         "numpy's global random state": (np.asarray(key).tobytes(), *rest),
         "torch's global random state": torch.random.get_rng_state().numpy().tobytes(),
+        "Python's global random state": random.getstate(),
         "torch's default dtype": torch.get_default_dtype(),
-        "torch's number of threads": torch.get_num_threads(),
+        "torch's default device": torch.get_default_device(),
+        "torch's number of threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
+        "torch's grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+        "torch's deterministic mode": (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        "numpy's error handling": np.geterr(),
+        "numpy's print options": np.get_printoptions(),
+        "pandas' options": copy.deepcopy(pd._config.config._global_config),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "the environment": {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"},
+        "the working directory": os.getcwd(),
         "the warning filters": list(warnings.filters),
     }
     # Looked up, not imported: the guard must not load matplotlib for tests that do without it.
@@ -71,6 +92,12 @@ def _global_state() -> dict[str, Any]:
         # The backend is resolved on first use: that is no change of the user's settings.
         state["matplotlib's rcParams"] = {k: params[k] for k in params if k != "backend"}
     return state
+
+
+@pytest.fixture
+def global_state() -> Callable[[], dict[str, Any]]:
+    """The guard's snapshot, for the test that it sees what it should."""
+    return _global_state
 
 
 @pytest.fixture(autouse=True)

@@ -119,6 +119,14 @@ def test_several_reports_and_quiet(here, tmp_path, capsys):
     assert json.loads(paths[2].read_text())["schema"] == 1
 
 
+def test_without_matplotlib_the_page_has_no_figures(here, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("statsmodels_mnar.cli.find_spec", lambda name: None)
+    path = tmp_path / "fit.html"
+    assert fit("--model", "probit", "--quiet", "--out", str(path)) == 0
+    assert "pip install 'statsmodels-mnar[plot]'" in capsys.readouterr().err
+    assert "<img" not in path.read_text(encoding="utf-8")
+
+
 def test_numpy_in_formulas_and_selection_without_a_left_side(here, capsys):
     formulas = ("y ~ np.exp(x1) + C(x2)", "~ x1 + x2 + z")
     assert fit("--model", "probit", formulas=formulas) == 0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from statsmodels_mnar import __version__
 from statsmodels_mnar.__main__ import main
+from statsmodels_mnar.datasets import simulate_greene
 
 
-def test_demo_prints_summaries_and_comparison(capsys):
+def test_demo_prints_summaries_and_comparison_and_saves_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     assert main(["demo", "--rows", "1000", "--seed", "1"]) == 0
     printed, said = capsys.readouterr()
     for text in (
@@ -18,21 +22,34 @@ def test_demo_prints_summaries_and_comparison(capsys):
         "BiasCorrLogit Results",
         "Average marginal effects",
         "Beside the truth",
+        "What it shows",
+        "In demo: report.html",
     ):
         assert text in printed
     assert said == ""
-
-
-def test_demo_saves_figures_and_a_report(tmp_path, capsys):
-    assert main(["demo", "--rows", "1000", "--out", str(tmp_path / "new")]) == 0
-    names = {path.name for path in (tmp_path / "new").iterdir()}
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
     assert names == {"report.html", "effects.png", "profile.png", "probabilities.png"}
-    assert "report.html" in capsys.readouterr().out
+
+
+def test_demo_without_matplotlib_says_how_to_get_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("statsmodels_mnar.demo.find_spec", lambda name: None)
+    assert main(["demo", "--rows", "500", "--out", str(tmp_path / "new" / "folder")]) == 0
+    assert "Figures need matplotlib: pip install" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["report.html"]
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"statsmodels-mnar {__version__}\n"
 
 
 def test_user_mistakes_end_with_a_message_and_no_traceback(capsys):
     assert main(["demo", "--rows", "10"]) == 2
     assert "rows=10 is too few" in capsys.readouterr().err
+    assert main(["demo", "--seed", "-1"]) == 2
+    assert "seed=-1" in capsys.readouterr().err
     with pytest.raises(SystemExit) as error:
         main(["dmeo"])
     assert error.value.code == 2
@@ -63,9 +80,10 @@ def test_interruption_ends_without_a_traceback(monkeypatch, capsys):
     assert capsys.readouterr().err == "statsmodels-mnar: interrupted\n"
 
 
-def test_module_is_run_and_a_closed_pipe_is_no_error():
+def test_module_is_run_and_a_closed_pipe_is_no_error(tmp_path):
     """As ``python -m statsmodels_mnar demo | head -1``."""
     command = [sys.executable, "-m", "statsmodels_mnar", "demo", "--rows", "500"]
+    command += ["--out", str(tmp_path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -74,3 +92,29 @@ def test_module_is_run_and_a_closed_pipe_is_no_error():
         said = process.stderr.read()
     assert process.returncode == 0
     assert said == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
+def test_ctrl_c_ends_a_running_command(tmp_path):
+    """A signal in the middle of the fits, which the first progress bar announces."""
+    simulate_greene(20_000).data.to_csv(tmp_path / "data.csv", index=False)
+    command = [sys.executable, "-m", "statsmodels_mnar", "fit", "data.csv", "y ~ x1 + x2"]
+    command += [
+        "s ~ x1 + x2 + z",
+        "--out",
+        "report.html",
+        "--progress",
+        "--normalization",
+        "loading",
+    ]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.endswith("statsmodels-mnar: interrupted\n")
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]

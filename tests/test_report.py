@@ -376,15 +376,17 @@ def test_json_holds_the_fit(results, tmp_path):
         "outcome": "y",
         "select": "s",
         "weights": None,
+        "constant": True,
     }
 
 
 def test_every_key_of_the_json_is_documented(results, tmp_path):
     written = json.loads(results.report(tmp_path / "fit.json").read_text())
-    text = type(results._results).report.__doc__
+    methods = type(results._results).report, type(results._results).to_json
+    text = " ".join(method.__doc__ for method in methods)
     for key, value in written.items():
         assert f"``{key}``" in text
-        if key in ("data", "status", "cov", "identification"):
+        if key in ("data", "status", "cov", "identification", "likelihoods", "apart", "accuracy"):
             assert all(re.search(rf"\b{name}\b", text) for name in value)
 
 
@@ -402,10 +404,57 @@ def test_json_has_no_numbers_that_json_does_not_know(tmp_path):
     }
 
 
+def tabulars(text: str) -> list[list[list[str]]]:
+    """The rows of every tabular as cells; each row must have as many as the tabular has columns."""
+    found = []
+    for columns, body in re.findall(
+        r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.S
+    ):
+        lines = [line for line in body.split("\n") if line.endswith(r" \\") and "multi" not in line]
+        rows = [re.split(r"(?<!\\)&", line.removesuffix(r"\\")) for line in lines]
+        assert {len(row) for row in rows} == {len(columns)}
+        found.append([[cell.strip() for cell in row] for row in rows])
+    return found
+
+
 def test_latex_has_the_tables(results, tmp_path):
     text = results.report(tmp_path / "fit.tex").read_text(encoding="utf-8")
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") >= 6
-    assert f"{results.params['x1']:.4f}" in text
+    header, parameters, *effects = tabulars(text)
+    assert header[0] == ["Dep. Variable:", "y", "No. Observations:", "1,000"]
+    stubs = [row[0] for row in parameters]
+    sections = [stub for stub in stubs if stub.startswith(r"\textit")]
+    assert sections == [r"\textit{Outcome: y}", r"\textit{Selection: s}", r"\textit{Dependence}"]
+    row = stubs.index("x1")
+    assert parameters[row][1] == f"{results.params['x1']:.4f}"
+    assert [row[0] for row in effects[-1]] == ["", "x1", "x2", "z"]
+
+
+def test_latex_escapes_names_and_notes(tmp_path):
+    data = simulate_greene(600, rng=4).data.rename(columns={"x1": "share_%", "y": "a&b"})
+    model = BiasCorrLogit.from_formula(
+        "Q('a&b') ~ Q('share_%') + x2", "s ~ x2 + z", data, normalization={"sigma": 1.0}
+    )
+    text = model.fit().report(tmp_path / "fit.tex").read_text(encoding="utf-8")
+    assert r"Q('share\_\%')" in text
+    assert r"g\_s, g\_y" in text  # in the text below the tables
+    body = text.partition("\n")[2]  # the first line is a comment
+    assert not re.search(r"(?<!\\)[_%#~^<>]", re.sub(r"\$[<>|]\$", "", body))
+    tabulars(text)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+def test_latex_compiles(results, tmp_path):
+    biascorr = fitted(model=BiasCorrLogit, normalization={"sigma": 1.0})
+    for number, fit in enumerate((results, biascorr)):
+        fit.report(tmp_path / f"fit{number}.tex")
+    (tmp_path / "all.tex").write_text(
+        r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+        r"\input{fit0}\input{fit1}\end{document}"
+    )
+    subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"],
+        cwd=tmp_path, check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
 
 
 # -- files and arguments ---------------------------------------------------------------------------

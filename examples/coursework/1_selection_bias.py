@@ -222,8 +222,11 @@ for name, row in table.iterrows():
 # ## Question 5: size and power
 #
 # How often does the Wald test of `loading = 0` reject at the 5% level when selection is
-# ignorable, and when the loading is 0.5 or 1? Draw the rejection rates from
+# ignorable, and when the loading is 0.5 or 1? Read the rejection rates from
 # `run.table.rejection`. How many rows would you want for a power of 80% at a loading of 0.5?
+#
+# *Hint.* A share $p$ of $B$ data sets has the error $\sqrt{p(1-p)/B}$. For 80% power the
+# parameter must lie $1.96 + 0.84$ standard errors from zero.
 #
 # *A good answer* gives size with its Monte Carlo error and reasons with $\sqrt n$ for the last
 # part.
@@ -249,12 +252,21 @@ print(f"Size {rates.rejection[0.0]:.3f}: {words} 5% plus and minus two errors of
 needed = 2_000 * ((1.96 + 0.84) * rates.mean_se[0.5] / 0.5) ** 2
 print(f"For 80% power at 0.5 the standard error must be 0.5/2.8 = 0.18: about {needed:,.0f} rows.")
 
+# %% [markdown] tags=["solution"]
+# A rejection rate without its error says nothing about the size of a test: with 200 data sets
+# anything from 2% to 8% agrees with 5%. Standard errors fall with $\sqrt n$, so the number of rows
+# is multiplied by the square of the ratio of the standard error at hand to the one needed. The
+# one at hand must be that at a loading of 0.5: it is not the same at zero.
+
 # %% [markdown]
 # ## Question 6: what if the model is wrong?
 #
 # Leave the exclusion restriction out (selection on `x1 + x2` only, so that $z$ becomes part of
 # $u$), or draw the outcome from another link, or make $u$ skewed. Pick one, predict what happens,
 # then run it.
+#
+# *Hint.* The model takes $P(s = 1)$ and $E[u \mid s = 1]$ from the normal distribution. Where, as
+# a function of the selection index, is the distribution of your $u$ furthest from it?
 #
 # *A good answer* states the prediction before the numbers, and does not stop at "it gets worse":
 # which quantities suffer, effects or shares or standard errors?
@@ -293,3 +305,10 @@ print(
     f"With a skewed error Greene's share is off by {errors['Greene']:.3f}, the naive one by "
     f"{errors['naive']:.3f}: the wrong selection model is {verdict} here."
 )
+
+# %% [markdown] tags=["solution"]
+# With another $u$ both the probability of selection and $E[u \mid s = 1]$ have another shape in
+# the selection index, and the model bends what it can, intercepts and loading, to fit them. In
+# the full run share and effect are both off by about 0.01, which is more for the effect: the
+# level of the correction is learned from all labelled rows, its slope in $x$ only from the shape.
+# The standard errors take the model as right and know nothing of this.

@@ -149,6 +149,9 @@ print(
 # Read `identification_report()`. Which direction of the parameter space is weakest, and what is
 # its meaning?
 #
+# *Hint.* `report.weakest` has the parameters' weights in that direction; those with large
+# weights move together. Which change of the intercept makes up for more dependence?
+#
 # *A good answer* names the trade-off in words: which change of which parameters would the data
 # hardly notice?
 
@@ -224,6 +227,9 @@ else:
 # With Fair's survey all labels are known to the loader (`y_full`). Compare the share of ones with
 # the interval of the model and of the naive logit. With the card applications nobody knows: say
 # which data you would collect to find out.
+#
+# *Hint.* An interval that misses the truth in one data set proves nothing; how often should it
+# miss? For a share of 5% known to within one point, how many of the rejected must be accepted?
 #
 # *A good answer* for the cards: labels for a random part of the rejected, and what that would
 # cost.

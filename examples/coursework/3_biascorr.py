@@ -122,6 +122,9 @@ print(f"The best of these is {best}.")
 # on the data of question 1. Which value is best, and how could one have known? What happens at
 # 0.5 and above?
 #
+# *Hint.* `results.sbar_path(y=...)`. Which sign has $2\bar s - 1$, and what does it do to the
+# selection index of unlabelled rows?
+#
 # *A good answer* looks at the coefficients along the path, not only at accuracy, and explains the
 # bound of 1/2 from the objective.
 
@@ -196,6 +199,9 @@ for name in ("Greene", "BiasCorr"):
 # where the "instrument" moves with the outcome, and `compare` the methods' shares of ones and
 # effects with those of all labels. Who is hurt most, and why is BiasCorr hurt less?
 #
+# *Hint.* `found.fit["prevalence"]` and `found.margeff`. Look at the distance of each method from
+# the naive logit too, not only from the truth.
+#
 # *A good answer* finds that robustness here is closeness to the naive logit, and names a case
 # (question 4) where that is no virtue.
 
@@ -250,3 +256,9 @@ if table["condition holds"].nunique() == 2:
     gap = counts["mean"][True] - counts["mean"][False]
     words = "more" if gap > 0 else "less" if gap < 0 else "equally"
     print(f"BiasCorr is better {words} often where the condition holds ({gap:+.0%}).")
+
+# %% [markdown] tags=["solution"]
+# In the full run BiasCorr beats the naive logit in nearly every data set, whether the condition
+# holds (9 of 10) or not (10 of 10): the condition does not tell the cases apart. It compares the
+# values of two losses at given parameters with the loss of all labels, and says nothing about
+# where their minima are.

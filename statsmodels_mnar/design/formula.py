@@ -6,9 +6,10 @@ import ast
 import pickle
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,8 @@ Engine = Literal["patsy", "formulaic"]
 _COLUMNS = "_quoted_columns_of_the_data_"
 
 _LONGEST = np.iinfo(np.int64).max
+_POWERS_FIT = 1_000  # integers whose sixth power is one
+_EXACT = 2**53  # below it, floats are integers too
 
 # Of pandas' infer_dtype: what is neither numbers nor levels.
 _NO_TERMS = {
@@ -184,6 +187,12 @@ def _as_learned(column: pd.Series) -> pd.Series:
 
 def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate on complete rows; rows on which a term is NaN are left out."""
+    matrix = _evaluate_again(spec, frame)
+    check_integers(matrix, frame, spec._codes(), partial(_evaluate_again, spec))
+    return matrix
+
+
+def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
         return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
     from formulaic.errors import DataMismatchWarning
@@ -333,10 +342,16 @@ def evaluate_right(
         action = manager.get_na_action("drop")
     else:
         action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
-    with errors_named(formula.rhs):
-        matrix = manager.get_matrices(
+
+    def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
+        return manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
+
+    with errors_named(formula.rhs):
+        matrix = evaluate(rows, manager)
+    codes = _factor_codes(formula.rhs, formula.engine)
+    check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
     design[matrix.index] = matrix.to_numpy(dtype=float)
     spec = FormulaSpec(
@@ -370,6 +385,37 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
                 f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
                 f"write C({name}) if each value is a level of its own."
             )
+
+
+def check_integers(
+    matrix: pd.DataFrame,
+    rows: pd.DataFrame,
+    codes: Iterable[str],
+    evaluate: Callable[[pd.DataFrame], pd.DataFrame],
+) -> None:
+    """Refuse expressions of integers that wrap around, by evaluating them as floats too."""
+    columns = tuple(rows.columns)
+    inside = names_read(code for code in codes if _column_coded(code, columns) is None)
+    large = [
+        name
+        for name in columns
+        if name in inside[0] | inside[1]
+        and pdt.is_integer_dtype(rows[name].dtype)
+        and _POWERS_FIT < rows[name].abs().max() < _EXACT
+    ]
+    if not large:
+        return
+    try:
+        again = evaluate(rows.astype(dict.fromkeys(large, float)))
+    except Exception:  # an index, say, which floats cannot be
+        return
+    found, exact = matrix.to_numpy(dtype=float), again.to_numpy(dtype=float)
+    same = found.shape == exact.shape and np.allclose(found, exact, rtol=1e-6, equal_nan=True)
+    if not same:
+        raise DesignError(
+            f"the integers of {listing(large)} are too large for a term of the formula, which "
+            "wraps around. Convert the column with astype(float)."
+        )
 
 
 def names_used(formula: Formula) -> set[str]:

@@ -116,7 +116,7 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
 
 
 def as_floats(values: Any, argument: str) -> Floats:
-    """Numbers of any shape as a new float array.
+    """Numbers of any shape as a new float array, row by row: products have the same bits then.
 
     Missing and masked values become NaN; dates, text and complex numbers are refused, which numpy
     would turn into nanoseconds, parse, or cut.
@@ -130,9 +130,9 @@ def as_floats(values: Any, argument: str) -> Floats:
         if bad:
             raise TypeError(f"it is of type {bad[0]}")
         if isinstance(values, np.ma.MaskedArray):
-            return np.ma.filled(values.astype(np.float64), np.nan)
+            return np.ma.filled(values.astype(np.float64, order="C"), np.nan)
         if isinstance(values, np.ndarray) and values.dtype != object:
-            return values.astype(np.float64)
+            return values.astype(np.float64, order="C")
         if isinstance(values, np.ndarray):  # pandas knows None and pd.NA
             flat = pd.Series(values.ravel()).to_numpy(dtype=np.float64, na_value=np.nan)
             return flat.reshape(values.shape).copy()

@@ -3,7 +3,8 @@
 from .device import resolve_device
 from .forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from .integration import Integration, Quadrature, Simulation, as_integration
-from .objective import Evaluation, Objective
+from .likelihood import Evaluation
+from .objective import Objective
 from .optimize import maximize, maximize_batch
 from .rows import Rows
 from .solution import Solution, Status, Step

@@ -12,12 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .blocks import times
+from .device import block_rows
 from .halfline import LOGIT, PROBIT, Link
-from .rows import Rows, times
+from .rows import Rows
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
 _SAMPLE = 4096  # rows whose maximum is a good start for the others
+_MEMORY = 2**26  # bytes of the work arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,19 @@ def binary_sums(
     X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int
 ) -> BinarySums:
     """Log-likelihood of a binary regression and its derivatives, without a penalty."""
+    n_wide = len(weight) * (X.shape[-2] + 8)  # weighted columns, and a few numbers of each row
+    size = block_rows(n_wide, X.device, _MEMORY, n_arrays=1)
+    cuts = [slice(start, start + size) for start in range(0, X.shape[-1], size)] or [slice(0)]
+    parts = [
+        _block_sums(X[..., c], y[..., c], weight[..., c], offset[..., c], link, beta, order)
+        for c in cuts
+    ]
+    return tuple(sum(values[1:], values[0]) for values in zip(*parts, strict=True))
+
+
+def _block_sums(
+    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int
+) -> BinarySums:
     sign = 2.0 * y - 1.0
     index = sign * (times(beta, X) + offset)
     value = (weight * link.log_cdf(index)).sum(-1)

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .blocks import Block, RowTerms
 from .forms import FreeForm
 from .integration import Integration, Nodes, Quadrature, Simulation
-from .rows import Block, RowTerms
 
 _MIX_MAX = 6.0  # q between 0.0025 and 0.9975: the faces beyond have forms of their own
 

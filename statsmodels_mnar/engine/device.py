@@ -36,12 +36,23 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     return resolved
 
 
-def block_rows(n_wide: int, device: torch.device, memory_budget: int) -> int:
+def block_rows(
+    n_wide: int, device: torch.device, memory_budget: int, *, n_arrays: int = 12, n_more: int = 0
+) -> int:
     """Rows of one block whose work arrays hold ``n_wide`` float64 values a row.
 
     On a CPU a block that stays in cache is faster than one that fills the budget; elsewhere only
-    the budget counts. The kernels keep about a dozen work arrays alive.
+    the budget counts.
+
+    Parameters
+    ----------
+    memory_budget : int
+        Bytes.
+    n_arrays : int
+        Work arrays alive at once: about a dozen in the kernels.
+    n_more : int
+        Other values a row that are in memory meanwhile.
     """
-    budget = memory_budget // (12 * 8 * max(n_wide, 1))
+    budget = memory_budget // (8 * max(n_arrays * n_wide + n_more, 1))
     in_cache = 2**18 // max(n_wide, 1) if device.type == "cpu" else budget
     return max(1, min(budget, max(in_cache, 256)))

@@ -112,16 +112,18 @@ class Store:
         Bytes of all items kept in memory.
     folder : str, optional
         Where the temporary folder is made; it goes with the store.
+    room : int
+        Items of the same size for which memory is left free.
     """
 
-    def __init__(self, memory: int, folder: str | None = None) -> None:
-        self.left, self.parent = memory, folder
+    def __init__(self, memory: int, folder: str | None = None, *, room: int = 0) -> None:
+        self.left, self.parent, self.room = memory, folder, room
         self._folder: str | None = None
         self._count = 0
 
     def put(self, item: Packable) -> Callable[[], Any]:
         """A function that gives the item back."""
-        if item.nbytes <= self.left:
+        if item.nbytes * (1 + self.room) <= self.left:
             self.left -= item.nbytes
             return partial(_same, item)
         header, numbers = item.pack()

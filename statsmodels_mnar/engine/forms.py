@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .blocks import Block, RowTerms
 from .fullline import full_line
 from .halfline import LOGIT, PROBIT, HalfNodes, half_line
 from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
-from .rows import Block, RowTerms
 from .special import log_ndtr, mills
 
 

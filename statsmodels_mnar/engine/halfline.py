@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from .blocks import Block, RowTerms, entries, log_derivatives
 from .integration import half_width, legendre_count, legendre_rule
-from .rows import Block, RowTerms, entries, log_derivatives
 from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
 from .workspace import Workspace
 

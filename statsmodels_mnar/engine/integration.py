@@ -32,6 +32,7 @@ Rule = Literal["trapezoid", "gauss-hermite"]
 _SMALLEST_ORDINARY = 1e-8
 _MAX_NODES = 200_000
 _SAFETY = math.log(100.0)  # the bound above leaves out a constant of order ten
+_TIGHTEST = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class Quadrature:
     ----------
     rule : {"trapezoid", "gauss-hermite"}
         "trapezoid" chooses its step from sigma, rho and ``tol``. "gauss-hermite" has ``n_nodes``
-        fixed nodes; it is exact for moderate dependence and silently wrong near \\|rho\\| = 1.
+        fixed nodes; it is exact for moderate dependence and wrong near \\|rho\\| = 1, where ``fit``
+        takes "trapezoid" in its place.
     n_nodes : int, optional
         Number of nodes. Trapezoid: by default as many as ``tol`` asks for. Gauss-Hermite: 32.
     tol : float
@@ -108,8 +110,23 @@ class Quadrature:
             raise ValueError(f"rule={self.rule!r} is unknown; use one of {get_args(Rule)}")
         if self.n_nodes is not None and not (_is_integer(self.n_nodes) and self.n_nodes >= 2):
             raise ValueError(f"n_nodes={self.n_nodes!r} must be an integer of at least 2")
-        if not (_is_number(self.tol) and 1e-15 <= self.tol <= 1e-2):
-            raise ValueError(f"tol={self.tol!r} must lie between 1e-15 and 1e-2")
+        if not (_is_number(self.tol) and _TIGHTEST <= self.tol <= 1e-2):
+            raise ValueError(f"tol={self.tol!r} must lie between {_TIGHTEST:g} and 1e-2")
+
+    def __str__(self) -> str:
+        if self.controlled() == self:
+            return f"trapezoid (tol {self.tol:g})"
+        return f"{self.rule} ({self.n_nodes or 32} nodes)"
+
+    def controlled(self) -> Quadrature:
+        """The rule that chooses its step, whose error is known beforehand."""
+        given = self.rule == "gauss-hermite" or self.n_nodes is not None
+        return Quadrature(tol=self.tol) if given else self
+
+    def finer(self) -> Quadrature:
+        """A rule whose error is negligible beside this one's."""
+        known = self.controlled()
+        return known if known != self else replace(self, tol=max(1e-3 * self.tol, _TIGHTEST))
 
     def _reach(self, sigma: np.ndarray, athrho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step of each member's trapezoidal rule, and its nodes on either side of zero."""
@@ -202,6 +219,17 @@ class Simulation:
             raise ValueError(f"rng={self.rng!r} must be a nonnegative integer or a numpy Generator")
         if not isinstance(self.redraw, bool):
             raise ValueError(f"redraw={self.redraw!r} must be True or False")
+
+    def __str__(self) -> str:
+        return f"{self.n_draws} {self.kind} draws"
+
+    def controlled(self) -> Quadrature:
+        """The rule whose error is known beforehand."""
+        return Quadrature()
+
+    def finer(self) -> Quadrature:
+        """A rule whose error is negligible beside that of any draws."""
+        return Quadrature()
 
     @property
     def seed(self) -> int:

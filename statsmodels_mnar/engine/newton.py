@@ -9,12 +9,15 @@ drop out of the batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .objective import Evaluation, Likelihood, Objective
+from .batches import resampled
+from .likelihood import Evaluation, Likelihood
+from .objective import Objective
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
@@ -22,6 +25,7 @@ _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of 
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
+_SHORT = 1e-6  # the same, where nothing is left to refine
 
 
 def newton_batch(
@@ -47,6 +51,12 @@ def newton_batch(
     gtol : float
         Converged when the largest score of unit-size columns, per unit of weight, is below this,
         the quadratic model promises no further gain and the Hessian is negative definite.
+
+    Notes
+    -----
+    On a flat top these hold some way from the maximum, at a place that hangs on rounding. A member
+    whose next step is not yet short goes on for one more iteration, and then takes the next step
+    too, unevaluated: Newton squares the error each time.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -96,6 +106,7 @@ class _Search:
         self.theta, self.free, self.weights = theta, free, weights
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
+        self.refined = torch.zeros_like(self.radius, dtype=torch.bool)  # had one more iteration
         self.lower, self.upper = bounds(objective)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
         self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
@@ -107,14 +118,18 @@ class _Search:
         """Give each member its own rows, those of positive weight."""
         assert self.weights is not None
         assert isinstance(self.objective, Objective)
-        rows = self.objective.rows.resampled(self.weights)
+        rows = resampled(self.objective.rows, self.weights)
         self.objective, self.weights = self.objective.with_rows(rows), None
 
     def finish(self, iteration: int, gtol: float, *, last: bool) -> None:
         """Record the iteration, and take out the members that have ended."""
         score, information, side = self._model()
         total = self.objective.totals(self.weights)
-        norm, maximum, flat = judge(score, information, self.at.value, total, gtol)
+        norm, maximum, flat, move = judge(score, information, self.at.value, total, gtol)
+        length = torch.minimum(torch.linalg.vector_norm(move, dim=-1), self.radius)
+        ending = torch.where((maximum & self.refined)[:, None], self._moved(move), self.theta)
+        settled = maximum & ((length <= _SHORT) | self.refined | last)
+        self.refined = self.refined | maximum
         finite = torch.isfinite(self.at.value)
         values, norms = self.at.value.tolist(), norm.tolist()
         ended: list[int] = []
@@ -124,7 +139,7 @@ class _Search:
             status: Status | None = None
             if not finite[i]:
                 status = Status.NONFINITE
-            elif maximum[i]:
+            elif settled[i]:
                 status = boundary_status(
                     self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
                 )
@@ -137,7 +152,7 @@ class _Search:
                 status = Status.MAXITER
             if status is not None:
                 ended.append(i)
-                self.done[m] = self._solution(i, m, norms[i], iteration, status)
+                self.done[m] = self._solution(i, m, ending[i], norms[i], iteration, status)
         if ended:
             gone = set(ended)
             self._keep([i for i in range(len(self.member)) if i not in gone])
@@ -146,10 +161,8 @@ class _Search:
         """One trust-region step of every member."""
         score, information, _ = self._model()
         move = trust_region_step(score, information, self.radius)
-        scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
-        trial = self.theta + move / scale
-        trial = torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
-        move = (trial - self.theta) * scale
+        trial = self._moved(move)
+        move = (trial - self.theta) * torch.as_tensor(self.objective.scale, device=trial.device)
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
@@ -175,6 +188,11 @@ class _Search:
         self.theta = torch.where(accept[:, None], trial, self.theta)
         self.at = _where(accept, new, self.at)
 
+    def _moved(self, move: Tensor) -> Tensor:
+        """The parameters after a step in unit-size columns, within their bounds."""
+        trial = self.theta + move / torch.as_tensor(self.objective.scale, device=move.device)
+        return torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
+
     def _model(self) -> tuple[Tensor, Tensor, Tensor]:
         return scaled_model(self.objective, self.theta, self.free, self.at)
 
@@ -182,15 +200,18 @@ class _Search:
         self.member = [self.member[i] for i in index]
         keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
+        self.refined = self.refined[keep]
         self.at = self.at[keep]
         self.weights = None if self.weights is None else self.weights[keep]
         if self.objective.batched:
             self.objective = self.objective.members(keep)
 
-    def _solution(self, i: int, m: int, norm: float, n_iter: int, status: Status) -> Solution:
+    def _solution(
+        self, i: int, m: int, theta: Tensor, norm: float, n_iter: int, status: Status
+    ) -> Solution:
         assert self.at.hessian is not None
         return Solution(
-            params=self.theta[i].cpu().numpy().copy(),
+            params=theta.cpu().numpy().copy(),
             value=float(self.at.value[i]),
             score_norm=norm,
             hessian=self.at.hessian[i].cpu().numpy().copy(),
@@ -236,6 +257,15 @@ def _zero_unless_finite(values: Tensor) -> Tensor:
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
+class Standing(NamedTuple):
+    """Where each member of a batch stands."""
+
+    norm: Tensor  # (B,) of the score
+    maximum: Tensor  # (B,) bool: at one
+    flat: Tensor  # (B,) bool: at an end without curvature
+    move: Tensor  # (B, P) Newton's step, in unit-size columns
+
+
 def judge(
     score: Tensor,
     information: Tensor,
@@ -243,8 +273,8 @@ def judge(
     total: Tensor | float,
     gtol: float,
     slack: float = 1.0,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each member stands: the score's norm, at a maximum, at a flat end.
+) -> Standing:
+    """Where each member stands.
 
     Parameters
     ----------
@@ -268,7 +298,7 @@ def judge(
     )
     # A negative curvature is a saddle point or a minimum, which the next step leaves.
     flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
-    return norm, maximum, flat
+    return Standing(norm, maximum, flat, (vector @ step[..., None])[..., 0])
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

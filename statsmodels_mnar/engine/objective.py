@@ -1,132 +1,27 @@
 """Blocks of rows -> log-likelihood, score, Hessian, row scores and outer products.
 
-theta = (beta, gamma, dependence parameters); a row enters only through a = x'beta + offset and
-b = w'gamma + offset, so with the row terms g and h the score is X'g_a, W'g_b, sum g and the Hessian
-X'diag(h_aa)X and so on. A leading axis of B parameter vectors runs through everything.
+A leading axis of B parameter vectors runs through everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .assembly import add_hessian, add_score, row_scores
+from .blocks import Block, RowTerms, times
 from .device import block_rows
 from .forms import Form, unselected
 from .integration import Nodes
-from .rows import Block, Rows, RowTerms, times
+from .likelihood import Evaluation, Likelihood
+from .rows import Rows
 from .workspace import Workspace
 
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The penalised log-likelihood at B parameter vectors."""
-
-    value: Tensor  # (B,)
-    score: Tensor | None = None  # (B, P)
-    hessian: Tensor | None = None  # (B, P, P)
-
-    def __getitem__(self, members: Tensor) -> Evaluation:
-        score, hessian = (v if v is None else v[members] for v in (self.score, self.hessian))
-        return Evaluation(self.value[members], score, hessian)
-
-    @classmethod
-    def joined(cls, parts: list[Evaluation], order: Tensor) -> Evaluation:
-        """Parts one after the other, then taken in this order."""
-
-        def join(values: list[Any]) -> Any:
-            return None if values[0] is None else torch.cat(values)[order]
-
-        return cls(*(join([getattr(p, name) for p in parts]) for name in cls.__slots__))
-
-
-class Likelihood:
-    """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
-
-    def __init__(
-        self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, total_weight: float,
-        device: torch.device,
-    ) -> None:  # fmt: skip
-        if not (np.isfinite(penalty) and penalty >= 0):
-            raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
-        self.form = form
-        self.penalty = float(penalty)
-        self.p, self.k = p, k
-        self.n_coef = p + k
-        self.n_params = self.n_coef + len(form.names)
-        self.total_weight = total_weight
-        ones = np.ones((*scale.shape[:-1], len(form.names)))
-        self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
-        self.device = device
-
-    @property
-    def batched(self) -> bool:
-        """Whether the members of a batch have rows of their own."""
-        return False
-
-    @property
-    def n_members(self) -> int:
-        """Members with rows of their own."""
-        raise NotImplementedError
-
-    def members(self, index: Tensor) -> Any:
-        """Some members of a batch that have rows of their own."""
-        raise NotImplementedError
-
-    def totals(self, weights: Tensor | None = None) -> Tensor:
-        """Sum of the weights of each member's rows, (B,) or a number for all of them."""
-        return torch.tensor(self.total_weight, dtype=torch.float64, device=self.device)
-
-    def with_form(self, form: Form) -> Any:
-        """The same rows under another form or integration."""
-        raise NotImplementedError
-
-    def sample(self, count: int) -> Any:
-        """The objective on so many of the rows, always the same ones."""
-        raise NotImplementedError
-
-    def members_at_once(self, theta: np.ndarray) -> int:
-        """Members of a batch near theta, (P,), that are best evaluated together."""
-        raise NotImplementedError
-
-    def evaluate(
-        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
-    ) -> Evaluation:
-        """Value and derivatives up to ``order`` at theta, (B, P)."""
-        raise NotImplementedError
-
-    def as_theta(self, theta: Tensor | np.ndarray) -> Tensor:
-        """One parameter vector or several, checked, as (B, P) on the device."""
-        theta = torch.as_tensor(theta, dtype=torch.float64, device=self.device)
-        theta = theta[None] if theta.ndim == 1 else theta
-        if theta.ndim != 2 or theta.shape[1] != self.n_params:
-            raise ValueError(
-                f"theta must have {self.n_params} columns ({self.p} outcome, {self.k} selection "
-                f"and {list(self.form.names)}), got shape {tuple(theta.shape)}"
-            )
-        return theta
-
-    def _penalised(self, theta: Tensor, at: Evaluation, total: Tensor) -> Evaluation:
-        """Less the ridge, for rows of this total weight, (B,) or (1,)."""
-        if self.penalty == 0.0:
-            return at
-        coef = theta.clone()
-        coef[:, self.n_coef :] = 0.0
-        alpha = self.penalty * total
-        value = at.value - 0.5 * alpha * (coef * coef).sum(-1)
-        score = None if at.score is None else at.score - alpha[:, None] * coef
-        hessian = at.hessian
-        if hessian is not None:
-            ridge = torch.ones_like(coef)
-            ridge[:, self.n_coef :] = 0.0
-            hessian = hessian - torch.diag_embed(alpha[:, None] * ridge)
-        return replace(at, value=value, score=score, hessian=hessian)
 
 
 class Objective(Likelihood):
@@ -140,7 +35,8 @@ class Objective(Likelihood):
         alpha >= 0; n * alpha/2 * |(beta, gamma)|^2 is subtracted, n the sum of the weights (the
         paper's weight decay).
     memory_budget : int
-        Bytes that the work arrays of one block may take.
+        Bytes of the work arrays of a block. Members of a batch are so many that their own rows take
+        no more than half of it. Draws that are kept between evaluations come on top.
     block_size : int, optional
         Rows of a block; by default chosen from the budget and the cache.
 
@@ -174,10 +70,14 @@ class Objective(Likelihood):
         self.memory_budget = memory_budget
         self.block_size = block_size
         self._draws: dict[tuple[int, int], Nodes] = {}
+        self._draws_size = 0  # of their blocks
 
     def with_form(self, form: Form) -> Objective:
         """The same rows under another form or integration."""
-        return self._changed(self.rows, form)
+        changed = self._changed(self.rows, form)
+        if form.simulation == self.form.simulation:
+            changed._draws, changed._draws_size = self._draws, self._draws_size
+        return changed
 
     @property
     def batched(self) -> bool:
@@ -263,13 +163,13 @@ class Objective(Likelihood):
         value = theta.new_zeros(B)
         score = theta.new_zeros(B, P) if order >= 1 else None
         hessian = theta.new_zeros(B, P, P) if order >= 2 else None
-        for block, terms in self._blocks(theta, order):
+        for block, terms in self._blocks(theta, order, members=B):
             weight = weights[:, block.start : block.start + block.X.shape[-1]]
             value += (weight * terms.value).sum(-1)
             if score is not None and terms.first is not None:
-                self._add_score(score, weight * terms.first, block)
+                add_score(score, weight * terms.first, block)
             if hessian is not None and terms.second is not None:
-                self._add_hessian(hessian, weight * terms.second, block)
+                add_hessian(hessian, weight * terms.second, block)
         if hessian is not None:
             hessian = hessian + hessian.triu(1).mT
         return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
@@ -285,7 +185,7 @@ class Objective(Likelihood):
         """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
         self._check_shared("row_scores")
         theta = self.as_theta(theta)[:1]
-        parts = [self._row_scores(block, terms) for block, terms in self._blocks(theta, 1)]
+        parts = [row_scores(block, terms, self.n_params) for block, terms in self._blocks(theta, 1)]
         return self.rows.unsort(torch.cat(parts).mT).mT
 
     def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
@@ -295,15 +195,17 @@ class Objective(Likelihood):
         weights = self.rows.weight if weights is None else weights
         total = theta.new_zeros(self.n_params, self.n_params)
         for block, terms in self._blocks(theta, 1):
-            scores = self._row_scores(block, terms)
+            scores = row_scores(block, terms, self.n_params)
             weight = weights[block.start : block.start + len(block.key)]
             total += scores.mT @ (weight[:, None] * scores)
         return total
 
     def members_at_once(self, theta: np.ndarray) -> int:
-        """As many as keep the work arrays small."""
+        """As many as keep the work arrays small, and rows of their own within half the budget."""
         count = int(self.form.sizes(self._dependence(self.as_theta(theta)))[0])
-        return max(1, block_rows(count, self.rows.device, self.memory_budget) // 64)
+        in_cache = block_rows(count, self.rows.device, self.memory_budget) // 64
+        in_budget = self.memory_budget // (2 * self.rows.nbytes_of_one)
+        return max(1, min(in_cache, in_budget))
 
     def _check_shared(self, what: str) -> None:
         if self.rows.batched:
@@ -311,8 +213,10 @@ class Objective(Likelihood):
 
     # -- one block ---------------------------------------------------------------------------------
 
-    def _blocks(self, theta: Tensor, order: int) -> Iterator[tuple[Block, RowTerms]]:
-        """The blocks and their row terms."""
+    def _blocks(
+        self, theta: Tensor, order: int, members: int = 1
+    ) -> Iterator[tuple[Block, RowTerms]]:
+        """The blocks and their row terms, of which sums are made for so many members."""
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
         host = self._dependence(theta)
         simulation = self.form.simulation
@@ -322,8 +226,14 @@ class Objective(Likelihood):
         else:
             nodes, count = None, simulation.n_draws
         size = self.block_size or block_rows(
-            len(theta) * count, self.rows.device, self.memory_budget
+            len(theta) * count,
+            self.rows.device,
+            self.memory_budget,
+            n_arrays=12 if simulation is None else 24,  # draws, and their products with the others
+            n_more=2 * members * (max(self.p, self.k) + 10),  # weighted columns and terms
         )
+        if size != self._draws_size:  # draws of other blocks are of no use
+            self._draws, self._draws_size = {}, size
         work = Workspace()  # of this evaluation, so that two threads can share the objective
         for block in self.rows.blocks(size):
             b = times(gamma, block.W) + block.offset_select
@@ -345,48 +255,6 @@ class Objective(Likelihood):
             if self.rows.key.numel() * simulation.n_draws * 8 <= _DRAW_CACHE:
                 self._draws[place] = nodes
         return nodes
-
-    def _add_score(self, score: Tensor, first: Tensor, block: Block) -> None:
-        p, c = self.p, self.n_coef
-        if block.kind == "closed":
-            score[:, p:c] += times(first[0], block.W.mT)
-            return
-        score[:, :p] += times(first[0], block.X.mT)
-        score[:, p:c] += times(first[1], block.W.mT)
-        score[:, c:] += first[2:].sum(-1).mT
-
-    def _add_hessian(self, hessian: Tensor, second: Tensor, block: Block) -> None:
-        """Add to the upper triangle (whole diagonal blocks lie in it twice and are cut)."""
-        X, W, p, c = block.X, block.W, self.p, self.n_coef
-
-        def gram(left: Tensor, h: Tensor, right: Tensor) -> Tensor:
-            return (left * h[:, None]) @ right.mT  # (B, ., .)
-
-        if block.kind == "closed":
-            hessian[:, p:c, p:c] += gram(W, second[0], W).triu()
-            return
-        d = 2 + len(self.form.names)
-        terms = iter(second)
-        hessian[:, :p, :p] += gram(X, next(terms), X).triu()
-        hessian[:, :p, p:c] += gram(X, next(terms), W)
-        for j in range(2, d):
-            hessian[:, :p, c + j - 2] += times(next(terms), X.mT)
-        hessian[:, p:c, p:c] += gram(W, next(terms), W).triu()
-        for j in range(2, d):
-            hessian[:, p:c, c + j - 2] += times(next(terms), W.mT)
-        for i in range(2, d):
-            for j in range(i, d):
-                hessian[:, c + i - 2, c + j - 2] += next(terms).sum(-1)
-
-    def _row_scores(self, block: Block, terms: RowTerms) -> Tensor:
-        """(n, P) of one block at the first parameter vector."""
-        assert terms.first is not None
-        first = terms.first[:, 0]
-        if block.kind == "closed":
-            scores = first.new_zeros(len(block.key), self.n_params)
-            scores[:, self.p : self.n_coef] = (first[0] * block.W).mT
-            return scores
-        return torch.cat([first[0] * block.X, first[1] * block.W, first[2:]]).mT
 
 
 def sample_positions(n: int, count: int) -> np.ndarray:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from .forms import FreeForm, outcome_scale
+from .likelihood import Likelihood
 from .newton import newton_batch
-from .objective import Likelihood, Objective
+from .objective import Objective
 from .quasi_newton import quasi_newton
 from .sgd import sgd
 from .solution import Solution
@@ -154,9 +155,10 @@ def _in_easy_units(
     params[:, :p] *= _outcome_scales(params)
     at = objective.evaluate(params, 2, weights)
     assert at.hessian is not None
+    ends = zip(found, params, at.value.tolist(), at.hessian.cpu().numpy(), strict=True)
     return [
-        replace(solution, params=own, hessian=hessian)
-        for solution, own, hessian in zip(found, params, at.hessian.cpu().numpy(), strict=True)
+        replace(solution, params=own, value=value, hessian=hessian)
+        for solution, own, value, hessian in ends
     ]
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from .binary import (
     _SAMPLE,
     BinaryFit,
+    BinaryFits,
     BinarySums,
     Independent,
     binary_sums,
@@ -25,12 +26,14 @@ from .binary import (
     fit_binary,
     largest_index,
 )
+from .blocks import Kind
 from .execution import Partitions
 from .forms import Form
 from .halfline import LOGIT, PROBIT, Link
 from .journal import Journal, signature
-from .objective import Evaluation, Likelihood, Objective, sample_positions
-from .rows import Kind, Rows
+from .likelihood import Evaluation, Likelihood
+from .objective import Objective, sample_positions
+from .rows import Rows
 
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
@@ -142,6 +145,10 @@ class PartitionedRows:
         found = list(self.parts.map(_take, each=wanted))
         return replace(Rows.joined([rows for rows in found if rows.n]), scale=self.scale)
 
+    def spread(self, count: int) -> Rows:
+        """Some of the rows, spread evenly over the partitions."""
+        return self.take(np.unique(np.linspace(0, self.n - 1, count).astype(np.int64)))
+
     # -- binary regressions ------------------------------------------------------------------------
 
     def fit_binary(self, equation: str, link: Link, penalty: float = 0.0) -> BinaryFit:
@@ -157,6 +164,15 @@ class PartitionedRows:
             X, y, weight, offset = _equation(some, equation)
             sample = fit_binary(X, y, link, weight=weight, offset=offset, penalty=penalty)
             beta = sample.params[None] if sample.converged else beta
+        fits = self.fit_binaries(equation, link, beta, penalty)
+        return BinaryFit(
+            fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0])
+        )
+
+    def fit_binaries(
+        self, equation: str, link: Link, start: Tensor, penalty: float = 0.0
+    ) -> BinaryFits:
+        """The same for each member of a batch, from (B, .) coefficients."""
 
         def evaluate(beta: Tensor, order: int) -> BinarySums:
             return self.sum(_binary_sums, equation, link, beta, order)
@@ -164,13 +180,10 @@ class PartitionedRows:
         def reach(step: Tensor) -> Tensor:
             return torch.stack(list(self.parts.map(_largest_index, equation, step))).amax(0)
 
-        ridge = torch.zeros(1, dtype=torch.float64, device=self.device)
+        ridge = start.new_zeros(len(start))
         if penalty:
             ridge = penalty * self.sum(_equation_weight, equation)[0]
-        fits = climb(evaluate, reach, beta, ridge)
-        return BinaryFit(
-            fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0])
-        )
+        return climb(evaluate, reach, start, ridge)
 
     def fit_independent(self, *, probit: bool = False, penalty: float = 0.0) -> Independent:
         """The two equations fitted apart; see :func:`fit_independent`."""
@@ -220,16 +233,18 @@ def _equation(rows: Rows, equation: str) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 def _binary_sums(rows: Rows, equation: str, link: Link, beta: Tensor, order: int) -> BinarySums:
     X, y, weight, offset = _equation(rows, equation)
-    return binary_sums(X, y, weight[None], offset, link, beta, order)
+    return binary_sums(X, y, torch.atleast_2d(weight), offset, link, beta, order)
 
 
 def _largest_index(rows: Rows, equation: str, step: Tensor) -> Tensor:
     X, _, weight, _ = _equation(rows, equation)
-    return largest_index(X, weight[None], step) if len(weight) else step.new_zeros(1)
+    if not weight.shape[-1]:
+        return step.new_zeros(len(step))
+    return largest_index(X, torch.atleast_2d(weight), step)
 
 
 def _equation_weight(rows: Rows, equation: str) -> tuple[Tensor]:
-    return (_equation(rows, equation)[2].sum()[None],)
+    return (torch.atleast_2d(_equation(rows, equation)[2]).sum(-1),)
 
 
 class PartitionedObjective(Likelihood):
@@ -271,7 +286,7 @@ class PartitionedObjective(Likelihood):
             self._refuse("weights of single rows")
         theta = self.as_theta(theta)
         at = Evaluation(*self.rows.sum(_evaluate, self.form, theta, order))
-        return self._penalised(theta, at, self.totals()[None])
+        return self._penalised(theta, at, torch.atleast_1d(self.totals()))
 
     def opg(self, theta: Tensor | np.ndarray, *, sampling: bool = False) -> Tensor:
         """Sum of the outer products of the row scores, (P, P).

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from scipy import optimize
 
+from .likelihood import Likelihood
 from .newton import bounds, free_mask, judge, scaled_model
-from .objective import Likelihood
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 
@@ -81,7 +81,7 @@ def quasi_newton(
     at = objective.evaluate(theta, 2)
     assert at.hessian is not None
     score, information, side = scaled_model(objective, objective.as_theta(theta), mask, at)
-    norm, maximum, flat = judge(score, information, at.value, total, gtol, slack=10.0)
+    norm, maximum, flat, _ = judge(score, information, at.value, total, gtol, slack=10.0)
     status = Status.MAXITER if result.nit >= maxiter else Status.STALLED
     if not torch.isfinite(at.value[0]):
         status = Status.NONFINITE

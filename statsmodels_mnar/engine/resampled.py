@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .batches import reweighted
+from .execution import Partitions
 from .forms import Form
-from .objective import Evaluation, Objective
-from .partitioned import PartitionedObjective, PartitionedRows
+from .partitioned import PartitionedObjective, PartitionedRows, Session
 from .rows import Rows
+
+
+def row_weights(
+    own: np.ndarray, size: int, rng: np.random.Generator, *, weighted: bool, counts: bool
+) -> np.ndarray:
+    """Weights of one resample of rows, (n,).
+
+    Parameters
+    ----------
+    own : ndarray
+        (n,) the rows' own weights.
+    size : int
+        Observations drawn with replacement.
+    weighted : bool
+        Standard exponential weights in place of draws (Rubin's Bayesian bootstrap; w observations
+        have a gamma weight), which leave no row out.
+    counts : bool
+        A row of weight w is w observations.
+    """
+    if weighted:
+        return rng.standard_gamma(own) if counts else own * rng.standard_exponential(len(own))
+    if counts and len(own):
+        return rng.multinomial(size, own / max(own.sum(), 1.0)).astype(float)
+    return own * np.bincount(rng.integers(len(own), size=size), minlength=len(own))
+
+
+def cluster_weights(count: int, rng: np.random.Generator, *, weighted: bool) -> np.ndarray:
+    """How often each of ``count`` clusters is drawn, or its exponential weight, (count,)."""
+    if weighted:
+        return rng.standard_exponential(count)
+    return np.bincount(rng.integers(count, size=count), minlength=count).astype(float)
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The cluster of each row of a partition, kept where the rows are."""
+
+    values: np.ndarray  # (n,) int64, in the order of the sorted rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
+
+    def pack(self) -> tuple[None, np.ndarray]:
+        return None, self.values.view(np.float64)
+
+    @classmethod
+    def unpack(cls, header: None, numbers: np.ndarray) -> Codes:
+        return cls(numbers.view(np.int64))
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of all rows, whichever partitions theirs are in."""
+
+    codes: Partitions  # of Codes
+    count: int
 
 
 @dataclass(frozen=True)
@@ -20,73 +79,115 @@ class Resamples:
     """B resamples of all rows; a partition draws its own weights from these, always the same."""
 
     seeds: tuple[int, ...]  # B
-    drawn: np.ndarray | None  # (B, partitions) observations drawn in each; None: random weights
-    counts: bool  # a row of weight w is w observations
+    drawn: np.ndarray | None  # (B, partitions) observations drawn in each, where rows are drawn
+    weighted: bool
+    counts: bool
+    clusters: Clusters | None
 
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def members(self, index: np.ndarray) -> Resamples:
+    def members(self, which: np.ndarray) -> Resamples:
         """Some of them."""
-        drawn = None if self.drawn is None else self.drawn[index]
-        return replace(self, seeds=tuple(self.seeds[i] for i in index), drawn=drawn)
+        drawn = None if self.drawn is None else self.drawn[which]
+        return replace(self, seeds=tuple(self.seeds[i] for i in which), drawn=drawn)
 
-    def weights(self, rows: Rows, partition: int) -> Tensor:
-        """(B, n) in the order of the sorted rows."""
-        own = rows.weight.cpu().numpy()
-        by_member = [self._one(own, b, partition) for b in range(len(self))]
-        return torch.as_tensor(np.stack(by_member), device=rows.device)
-
-    def _one(self, own: np.ndarray, member: int, partition: int) -> np.ndarray:
-        rng = np.random.default_rng([self.seeds[member], partition])
-        if self.drawn is None:
-            return (
-                rng.standard_gamma(own) if self.counts else own * rng.standard_exponential(len(own))
-            )
-        size = int(self.drawn[member, partition])
-        if self.counts:
-            return rng.multinomial(size, own / max(own.sum(), 1.0)).astype(float)
-        return own * np.bincount(rng.integers(len(own), size=size), minlength=len(own))
+    def rows(self, rows: PartitionedRows) -> PartitionedRows:
+        """A batch in which each member has its own weights and shares everything else."""
+        if self.clusters is not None:
+            pairs = rows.parts.zip(self.clusters.codes)
+            parts = pairs.derive(_by_cluster, self.seeds, self.clusters.count, self.weighted)
+        else:
+            places = range(len(rows.parts))
+            own = [(i, None if self.drawn is None else self.drawn[:, i]) for i in places]
+            parts = rows.parts.derive(_by_row, self.seeds, self.weighted, self.counts, each=own)
+        # Replicates are not worth a checkpoint.
+        return replace(rows, parts=parts, total_weight=math.nan, session=Session())
 
 
 def draw_resamples(
-    rows: PartitionedRows, count: int, rng: np.random.Generator, *, weighted: bool, counts: bool
+    rows: PartitionedRows,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    weighted: bool = False,
+    counts: bool = False,
+    clusters: Clusters | None = None,
 ) -> Resamples:
-    """Resamples of all rows.
+    """Resamples of all rows, or of clusters of rows.
 
     Drawing n of n rows with replacement is drawing how many fall into each partition, and then so
-    many within each: the bootstrap of the whole, not of its parts.
+    many within each: the bootstrap of the whole, not of its parts. Every partition draws all
+    clusters, from the same seed.
 
     Parameters
     ----------
-    weighted : bool
-        Exponential weights (the Bayesian bootstrap) in place of draws.
-    counts : bool
-        The rows' weights count observations.
+    weighted, counts : bool
+        As in :func:`row_weights`.
     """
     seeds = tuple(int(seed) for seed in rng.integers(2**63, size=count))
-    if weighted:
-        return Resamples(seeds, None, counts)
-    sizes = np.array(rows.sizes, dtype=float)
-    if counts:
-        sizes = np.array([float(total) for total in rows.parts.map(_total_weight)])
-    drawn = rng.multinomial(int(sizes.sum()), sizes / sizes.sum(), size=count)
-    return Resamples(seeds, drawn, counts)
+    drawn = None
+    if clusters is None and not weighted:
+        sizes = np.array(rows.sizes, dtype=float)
+        if counts:
+            sizes = np.array([float(total) for total in rows.parts.map(_total_weight)])
+        drawn = rng.multinomial(int(sizes.sum()), sizes / sizes.sum(), size=count)
+    return Resamples(seeds, drawn, weighted, counts, clusters)
 
 
 def _total_weight(rows: Rows) -> float:
     return rows.total_weight
 
 
+def _by_row(
+    rows: Rows,
+    place: tuple[int, np.ndarray | None],
+    seeds: tuple[int, ...],
+    weighted: bool,
+    counts: bool,
+) -> Rows:
+    number, drawn = place
+    own = rows.weight.cpu().numpy()
+    members = []
+    for b, seed in enumerate(seeds):
+        rng = np.random.default_rng([seed, number])
+        size = 0 if drawn is None else int(drawn[b])
+        members.append(row_weights(own, size, rng, weighted=weighted, counts=counts))
+    return reweighted(rows, torch.as_tensor(np.stack(members), device=rows.device))
+
+
+def _by_cluster(
+    pair: tuple[Rows, Codes], seeds: tuple[int, ...], count: int, weighted: bool
+) -> Rows:
+    rows, codes = pair
+    own = rows.weight.cpu().numpy()
+    draws = (cluster_weights(count, np.random.default_rng(s), weighted=weighted) for s in seeds)
+    members = np.stack([own * by_cluster[codes.values] for by_cluster in draws])
+    return reweighted(rows, torch.as_tensor(members, device=rows.device))
+
+
 class ResampledObjective(PartitionedObjective):
-    """The objective under B sets of row weights, one for each member of a batch."""
+    """The objective of B members that have weights, and perhaps labels, of their own.
+
+    Parameters
+    ----------
+    build : callable
+        Positions of some members -> their rows.
+    which : ndarray
+        (B,) positions of these members.
+    """
 
     def __init__(
-        self, rows: PartitionedRows, form: Form, resamples: Resamples, *, penalty: float = 0.0
+        self,
+        build: Callable[[np.ndarray], PartitionedRows],
+        which: np.ndarray,
+        form: Form,
+        *,
+        penalty: float = 0.0,
+        totals: Tensor | None = None,
     ) -> None:
-        super().__init__(rows, form, penalty=penalty)
-        self.resamples = resamples
-        self._totals: Tensor | None = None
+        super().__init__(build(which), form, penalty=penalty)
+        self.build, self.which, self._totals = build, which, totals
 
     @property
     def batched(self) -> bool:
@@ -94,38 +195,25 @@ class ResampledObjective(PartitionedObjective):
 
     @property
     def n_members(self) -> int:
-        return len(self.resamples)
+        return len(self.which)
 
     def with_form(self, form: Form) -> ResampledObjective:
-        return ResampledObjective(self.rows, form, self.resamples, penalty=self.penalty)
+        return ResampledObjective(
+            self.build, self.which, form, penalty=self.penalty, totals=self._totals
+        )
 
     def members(self, index: Tensor) -> ResampledObjective:
-        some = self.resamples.members(index.cpu().numpy())
-        return ResampledObjective(self.rows, self.form, some, penalty=self.penalty)
+        totals = None if self._totals is None else self._totals[index]
+        return ResampledObjective(
+            self.build, self.which[index.cpu().numpy()], self.form, penalty=self.penalty,
+            totals=totals,
+        )  # fmt: skip
 
     def totals(self, weights: Tensor | None = None) -> Tensor:
         if self._totals is None:
-            self._totals = self._sum(_totals, self.resamples)[0]
+            self._totals = self.rows.sum(_totals)[0]
         return self._totals
 
-    def evaluate(
-        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
-    ) -> Evaluation:
-        theta = self.as_theta(theta)
-        at = Evaluation(*self._sum(_evaluate, self.resamples, self.form, theta, order))
-        return self._penalised(theta, at, self.totals())
 
-    def _sum(self, function: Any, *args: Any) -> tuple[Tensor, ...]:
-        parts = list(self.rows.parts.map(function, *args, each=range(len(self.rows.parts))))
-        return tuple(torch.stack(values).sum(0) for values in zip(*parts, strict=True))
-
-
-def _totals(rows: Rows, partition: int, resamples: Resamples) -> tuple[Tensor]:
-    return (resamples.weights(rows, partition).sum(-1),)
-
-
-def _evaluate(
-    rows: Rows, partition: int, resamples: Resamples, form: Form, theta: Tensor, order: int
-) -> tuple[Tensor, ...]:
-    at = Objective(rows, form).evaluate(theta, order, resamples.weights(rows, partition))
-    return tuple(v for v in (at.value, at.score, at.hessian) if v is not None)
+def _totals(rows: Rows) -> tuple[Tensor]:
+    return (rows.weight.sum(-1),)

@@ -1,75 +1,20 @@
-"""What the likelihood reads of the data, and what it returns for each row."""
+"""The data on the device."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Kind = Literal["closed", "hard", "soft"]
-_BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
+from .arrays import finite, matrix, shaped, vector
+from .blocks import Block, Kind, outcome_factor
+
+BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
 _PACKED = ("weight", "order")
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Consecutive rows of one kind, shared by all members of a batch or each member's own.
-
-    The outcome factor of a row is F(u) = floor + gain * L(sign * u), which covers an observed label
-    (floor 0, gain 1), a pseudolabel with soft selection s' (floor 1 - s', gain s') and a soft
-    pseudolabel (floor 1 - s'/2 (1 + \\|q\\|), gain s'\\|q\\|, with q = 2y' - 1).
-    """
-
-    kind: Kind  # "closed": s' = 0, PHI(-b); "hard": floor = 0, gain = 1, tilt = 1; "soft": the rest
-    X: Tensor  # (p, n) or (B, p, n)
-    W: Tensor  # (k, n) or (B, k, n)
-    offset: Tensor  # (n,) or (B, n), as all below; added to the outcome index
-    offset_select: Tensor  # added to the selection index
-    sign: Tensor  # +1 or -1
-    floor: Tensor
-    gain: Tensor
-    tilt: Tensor  # 2s' - 1
-    key: Tensor  # int64, owner of the row's draws
-    start: int  # position of the first row in Rows
-
-
-@dataclass(frozen=True, slots=True)
-class RowTerms:
-    """Log-likelihood of rows and its derivatives in (a, b, dependence parameters).
-
-    ``second`` lists the upper triangle row by row: aa, ab, ..., bb, ...
-    """
-
-    value: Tensor  # (B, n)
-    first: Tensor | None = None  # (d, B, n)
-    second: Tensor | None = None  # (d (d + 1)/2, B, n)
-
-
-def times(left: Tensor, right: Tensor) -> Tensor:
-    """(B, m) times a matrix (m, n) that all members share, or each member's own, (B, m, n)."""
-    return left @ right if right.ndim == 2 else (left[:, None] @ right)[:, 0]
-
-
-def entries(field: Tensor, member: Tensor, row: Tensor) -> Tensor:
-    """Entries of a field at these members and rows, (m,)."""
-    return field[row] if field.ndim == 1 else field[member, row]
-
-
-def pairs(d: int) -> list[tuple[int, int]]:
-    """The upper triangle in the order of :attr:`RowTerms.second`."""
-    return list(combinations_with_replacement(range(d), 2))
-
-
-def log_derivatives(value: Tensor, first: list[Tensor], raw: list[Tensor]) -> RowTerms:
-    """Turn I'/I and I''/I into the derivatives of log I."""
-    second = [h - first[i] * first[j] for h, (i, j) in zip(raw, pairs(len(first)), strict=True)]
-    return RowTerms(value, torch.stack(first), torch.stack(second))
 
 
 @dataclass(frozen=True)
@@ -77,8 +22,7 @@ class Rows:
     """The rows on one device, sorted by kind so that every block runs one kernel.
 
     A batch of B problems may share them, or have its own: then every array but ``order`` may have
-    a leading axis of B members, which have the same segments (see :meth:`resampled`,
-    :meth:`stacked` and :meth:`relabelled`).
+    a leading axis of B members, which have the same segments (see ``batches``).
     """
 
     X: Tensor  # (p, n), columns first: sums over rows then run along contiguous memory
@@ -147,24 +91,22 @@ class Rows:
         >>> Rows.build(X, X, y=np.array([1.0, 0.0, np.nan]), s=np.array([1.0, 1.0, 0.0])).segments
         (('closed', 0, 1), ('hard', 1, 3))
         """
-        X, W = _matrix("X", X), _matrix("W", W)
+        X, W = matrix("X", X), matrix("W", W)
         n = X.shape[0]
         if W.shape[0] != n:
             raise ValueError(f"W has {W.shape[0]} rows, but X has {n}")
-        s = _vector("s", s, n)
+        s = vector("s", s, n)
         if np.any((s < 0) | (s > 1)):
             raise ValueError("s has values outside [0, 1]; selection values are probabilities")
-        y = _finite("y", np.where(s > 0, _shaped("y", y, n), 0.5))
+        y = finite("y", np.where(s > 0, shaped("y", y, n), 0.5))
         if np.any((y < 0) | (y > 1)):
             raise ValueError("y has values outside [0, 1] on rows with s > 0; code it as 0 and 1")
-        weights = np.ones(n) if weights is None else _vector("weights", weights, n)
+        weights = np.ones(n) if weights is None else vector("weights", weights, n)
         if np.any(weights < 0) or not np.any(weights > 0):
             raise ValueError("weights must not be negative and not all zero")
         zero = np.broadcast_to(0.0, n)
-        offset = zero if offset is None else _vector("offset", offset, n)
-        offset_select = (
-            zero if offset_select is None else _vector("offset_select", offset_select, n)
-        )
+        offset = zero if offset is None else vector("offset", offset, n)
+        offset_select = zero if offset_select is None else vector("offset_select", offset_select, n)
         key = np.arange(n) if key is None else np.asarray(key)
         if key.shape != (n,) or not np.issubdtype(key.dtype, np.integer):
             raise ValueError(f"key must be {n} integers, got {key.dtype} of shape {key.shape}")
@@ -214,127 +156,18 @@ class Rows:
         weight = self.weight[index]
         return replace(
             self,
-            **{name: getattr(self, name)[..., index] for name in _BY_ROW},
+            **{name: getattr(self, name)[..., index] for name in BY_ROW},
             weight=weight,
             order=self.order[index].argsort().argsort(),
             segments=tuple(segments),
             total_weight=float(weight.sum()),
         )
 
-    def resampled(self, weights: Tensor) -> Rows:
-        """Each member's rows of positive weight, padded with rows of weight zero.
-
-        Parameters
-        ----------
-        weights : Tensor
-            (B, n) in the order of the sorted rows.
-
-        Examples
-        --------
-        >>> import numpy as np, torch
-        >>> X, s = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
-        >>> rows = Rows.build(X, X, y=np.array([1.0, 0.0, 1.0, np.nan]), s=s)
-        >>> drawn = torch.tensor([[1.0, 3.0, 0.0, 0.0], [2.0, 0.0, 1.0, 1.0]]).double()
-        >>> rows.resampled(drawn).weight.tolist()
-        [[1.0, 3.0, 0.0], [2.0, 1.0, 1.0]]
-        """
-        index: list[Tensor] = []
-        segments: list[tuple[Kind, int, int]] = []
-        end = 0
-        for kind, first, last in self.segments:
-            drawn = weights[:, first:last] > 0
-            width = int(drawn.sum(1).max())
-            if width:
-                # Stable: the drawn rows come first, each kind of row in its order.
-                found = drawn.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-                index.append(found[:, :width] + first)
-                segments.append((kind, end, end + width))
-                end += width
-        return self._gathered(torch.cat(index, dim=1), weights, tuple(segments))
-
-    def _gathered(
-        self, index: Tensor, weights: Tensor, segments: tuple[tuple[Kind, int, int], ...]
-    ) -> Rows:
-        """Row ``index[b, i]`` becomes row i of member b."""
-        weight = weights.gather(1, index)
-        taken = {}
-        for name in _BY_ROW:
-            field = getattr(self, name)
-            if field.ndim == (2 if name in ("X", "W") else 1):
-                field = field[..., index]
-                taken[name] = field.movedim(0, 1).contiguous() if field.ndim == 3 else field
-            else:
-                along = index[:, None].expand(-1, field.shape[1], -1) if field.ndim == 3 else index
-                taken[name] = field.gather(-1, along)
-        return replace(
-            self,
-            **taken,
-            weight=weight,
-            order=torch.arange(index.shape[1], device=index.device),
-            segments=segments,
-            total_weight=math.nan,
-        )
-
-    @classmethod
-    def stacked(cls, members: Sequence[Rows]) -> Rows:
-        """Data sets of the same columns as one batch, padded with rows of weight zero."""
-        counts = [{kind: last - first for kind, first, last in rows.segments} for rows in members]
-        segments: list[tuple[Kind, int, int]] = []
-        end = 0
-        for kind in get_args(Kind):
-            width = max(count.get(kind, 0) for count in counts)
-            if width:
-                segments.append((kind, end, end + width))
-                end += width
-        first = members[0]
-        fields: dict[str, Tensor] = {}
-        for name in (*_BY_ROW, "weight"):
-            shape = (len(members), *getattr(first, name).shape[:-1], end)
-            fields[name] = getattr(first, name).new_zeros(shape)
-        fields["sign"] += 1.0
-        fields["gain"] += 1.0  # padding that any kernel can evaluate
-        fields["tilt"] += 1.0
-        places = {kind: start for kind, start, _ in segments}
-        for m, rows in enumerate(members):
-            for kind, low, high in rows.segments:
-                to = slice(places[kind], places[kind] + high - low)
-                for name, field in fields.items():
-                    field[m, ..., to] = getattr(rows, name)[..., low:high]
-        return replace(
-            first,
-            **fields,
-            order=torch.arange(end, device=first.device),
-            segments=tuple(segments),
-            scale=np.stack([rows.scale for rows in members]),
-            total_weight=math.nan,
-        )
-
-    def relabelled(self, unlabelled: Tensor, s: Tensor, y: Tensor) -> Rows:
-        """Unlabelled rows with each member's own soft selection and pseudolabels.
-
-        Parameters
-        ----------
-        unlabelled : Tensor
-            (n,) which rows, in the order of the sorted rows. Their kind must stay what it is.
-        s, y : Tensor
-            (B, n), or (n,) for one member, values of which only the unlabelled rows' are read.
-        """
-        sign, floor, gain = outcome_factor(s, y)
-        return replace(
-            self,
-            sign=torch.where(unlabelled, sign, self.sign),
-            floor=torch.where(unlabelled, floor, self.floor),
-            gain=torch.where(unlabelled, gain, self.gain),
-            tilt=torch.where(unlabelled, 2.0 * s - 1.0, self.tilt),
-            weight=self.weight.expand(len(s), -1) if s.ndim == 2 else self.weight,
-            total_weight=math.nan if s.ndim == 2 else self.total_weight,
-        )
-
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of the same columns one after the other, sorted by kind again."""
         first = parts[0]
-        pieces: dict[str, list[Tensor]] = {name: [] for name in (*_BY_ROW, "weight", "order")}
+        pieces: dict[str, list[Tensor]] = {name: [] for name in (*BY_ROW, "weight", "order")}
         starts = np.cumsum([0, *(rows.n for rows in parts)])
         segments: list[tuple[Kind, int, int]] = []
         end = 0
@@ -359,12 +192,17 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in (*_BY_ROW, *_PACKED))
+        return sum(getattr(self, name).nbytes for name in (*BY_ROW, *_PACKED))
+
+    @property
+    def nbytes_of_one(self) -> int:
+        """At most, of one member where each has rows of its own."""
+        return 8 * self.n * (self.X.shape[-2] + self.W.shape[-2] + len(BY_ROW))
 
     def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
         """All fields of the rows as one array, and what it takes to cut it again."""
         cut = (self.X.shape[0], self.W.shape[0])
-        fields = [getattr(self, name).cpu().numpy() for name in (*_BY_ROW, *_PACKED)]
+        fields = [getattr(self, name).cpu().numpy() for name in (*BY_ROW, *_PACKED)]
         fields = [v.view(np.float64) if v.dtype == np.int64 else v.astype(float) for v in fields]
         header = (cut, self.segments, self.scale, self.total_weight, self.device)
         return header, np.concatenate([np.atleast_2d(field) for field in fields])
@@ -374,23 +212,18 @@ class Rows:
         """The rows that :meth:`pack` packed; on a CPU they share the array's memory."""
         (p, k), segments, scale, total_weight, device = header
         fields: dict[str, Any] = {"X": numbers[:p], "W": numbers[p : p + k]}
-        fields |= zip((*_BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
+        fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
         for name in ("key", "order"):
             fields[name] = fields[name].view(np.int64)
         tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
         return cls(**tensors, segments=segments, scale=scale, total_weight=total_weight)
-
-    def rekeyed(self, keys: Tensor) -> Rows:
-        """Each member with draws of its own: keys (B, n) in the order of the sorted rows."""
-        weight = self.weight.expand(len(keys), -1)
-        return replace(self, key=keys, weight=weight, total_weight=math.nan)
 
     def members(self, index: Tensor) -> Rows:
         """Some members of a batch that has rows of its own."""
         if not self.batched:
             return self
         kept = {}
-        for name in _BY_ROW:
+        for name in BY_ROW:
             field = getattr(self, name)
             own = field.ndim == (3 if name in ("X", "W") else 2)
             kept[name] = field[index] if own else field
@@ -403,7 +236,7 @@ class Rows:
         for kind, first, last in self.segments:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
-                parts = {name: getattr(self, name)[..., cut] for name in _BY_ROW}
+                parts = {name: getattr(self, name)[..., cut] for name in BY_ROW}
                 yield Block(kind=kind, start=start, **parts)
 
     def unsort(self, values: Tensor) -> Tensor:
@@ -411,44 +244,5 @@ class Rows:
         return torch.empty_like(values).index_copy_(-1, self.order, values)
 
 
-def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sign, floor and gain of rows with selection values s and labels y; see :class:`Block`."""
-    q = 2.0 * y - 1.0
-    # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
-    return torch.where(q < 0, -1.0, 1.0), (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
-
-
 def _mean_square(design: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", design, design) / max(design.shape[0], 1)
-
-
-def _matrix(name: str, value: np.ndarray) -> np.ndarray:
-    value = _numbers(name, value)
-    if value.ndim != 2 or 0 in value.shape:
-        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
-    return _finite(name, value)
-
-
-def _vector(name: str, value: np.ndarray, n: int) -> np.ndarray:
-    return _finite(name, _shaped(name, value, n))
-
-
-def _shaped(name: str, value: np.ndarray, n: int) -> np.ndarray:
-    value = _numbers(name, value)
-    if value.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), got {value.shape}")
-    return value
-
-
-def _numbers(name: str, value: np.ndarray) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers ({error})") from error
-
-
-def _finite(name: str, value: np.ndarray) -> np.ndarray:
-    if not np.isfinite(value).all():
-        where = np.argwhere(~np.isfinite(value))[0].tolist()
-        raise ValueError(f"{name} is not finite at position {where}; drop or fill such rows")
-    return value

@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
+from ..engine.blocks import Block, pairs
 from ..engine.device import block_rows
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
-from ..engine.rows import Block, pairs
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +34,8 @@ NEEDS_OUTCOME = frozenset(WHICH) - {"prob-select", "linear-select"}
 NEEDS_SELECT = frozenset(WHICH) - {"mean", "linear"}
 
 BLOCK = 16_384  # rows whose gradients are held at once
+_RARE = 1e-8  # below it an integrand has its mass beyond the shared nodes
+_SURE = 1e4  # an index at which selection is certain
 _CPU = torch.device("cpu")  # where numpy's arrays are
 
 
@@ -137,8 +139,7 @@ def _probability(
     form: Form, which: str, a: Floats, b: Floats, dependence: Floats, order: int, *, log: bool
 ) -> Jet:
     if which == "mean":
-        mean = _population_mean(form, a, dependence, order)
-        return mean.log() if log else mean
+        return _population_mean(form, a, dependence, order, log=log)
     if which == "prob-select":
         found = _log_select(b, 1, 2 + len(dependence), order)
     elif which.startswith("mean"):
@@ -185,7 +186,7 @@ def _log_joint(
     if not s:
         flip[[1, -1]] = -1.0  # b, and athrho or the loading, change sign with the selection error
     if isinstance(form, FreeForm):
-        form = FreeForm(form.integration if form.simulation is None else Quadrature())
+        form = FreeForm(form.integration.controlled())
     values = (flip[2:] * dependence)[None]
     nodes = form.nodes(values, _CPU)
     found = Jet.constant(np.empty(len(a)), len(flip), order)
@@ -216,8 +217,24 @@ def _labelled(n: int, y: int) -> Block:
     )  # fmt: skip
 
 
-def _population_mean(form: Form, a: Floats, dependence: Floats, order: int) -> Jet:
-    """P(y = 1), whatever the selection: the mean of L(a + scale * e)."""
+def _population_mean(form: Form, a: Floats, dependence: Floats, order: int, *, log: bool) -> Jet:
+    """P(y = 1), whatever the selection, or its log."""
+    mean = _mean_over_errors(form, a, dependence, order)
+    found = mean.log() if log else mean
+    rare = mean.value < _RARE
+    if rare.any():
+        at = dependence.copy()
+        if not isinstance(form, LoadingForm):
+            at[-1] = 0.0  # rho, which a certain selection makes irrelevant
+        sure = np.full(rare.sum(), _SURE)
+        exact = _log_joint(form, a[rare], sure, at, 1, 1, order)
+        for to, given in zip(found.arrays, (exact if log else exact.exp()).arrays, strict=True):
+            to[..., rare] = given
+    return found
+
+
+def _mean_over_errors(form: Form, a: Floats, dependence: Floats, order: int) -> Jet:
+    """The mean of L(a + scale * e), with nodes that ordinary rows share."""
     found = Jet.constant(np.empty(len(a)), 2 + len(dependence), order)
     if isinstance(form, ProbitForm):
         density = np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi)

@@ -1,45 +1,34 @@
-"""What the selection models share: data, likelihood, fitting."""
+"""What the selection models share: fitting."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
-import torch
 from numpy.typing import NDArray
 
-from ..design import (
-    Design,
-    check_design,
-    check_outcome_varies,
-    check_selection_varies,
-    check_separation,
-    design_from_arrays,
-    design_from_formula,
-)
-from ..design.chunks import recipe_from_formula
-from ..design.partitioned import PartitionedDesign
-from ..design.sources import find_source
+from ..design import check_design, check_outcome_varies, check_selection_varies, check_separation
 from ..engine.binary import Independent, fit_independent
-from ..engine.device import resolve_device
-from ..engine.integration import Integration, as_integration
+from ..engine.forms import FreeForm
+from ..engine.integration import Integration, Quadrature
 from ..engine.objective import Objective
 from ..engine.optimize import Method, maximize
-from ..engine.partitioned import PartitionedObjective, PartitionedRows
+from ..engine.partitioned import PartitionedObjective
 from ..engine.rows import Rows
 from ..engine.solution import Callback, Solution, Status
-from ..errors import DesignError, NotInMemoryError
-from ..inference.covariance import Meat, check_cov_type, joined_sums, meat_of_sums
+from ..errors import NotInMemoryError
+from ..inference.accuracy import Accuracy, measure
+from ..inference.covariance import Meat, check_cov_type
 from ..inference.dependence import dependence
 from ..results.groups import read_groups
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
-from .fitting import Passes, Progress, both, check_names, check_options, named, warn_about
-from .large import Execution, Frames, build, sample, score_sums_by_key
-from .normalization import Normalization, Parametrized
-from .predictor import SelectionPredictor
+from .building import SelectionData
+from .fitting import Passes, both, check_options, iterations, named, warn_about
+from .keys import meat_by_keys
+from .normalization import Normalization
 from .search import search_free, start_values
 
 Floats = NDArray[np.float64]
@@ -47,11 +36,10 @@ Floats = NDArray[np.float64]
 _SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 
 
-class SelectionModel(SelectionPredictor):
+class SelectionModel(SelectionData):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
-    _quiet: bool = False  # one of many fits, whose warnings nobody could read
     _faces: ClassVar[dict[Status, Normalization]] = {
         Status.RHO_PLUS: "loading",
         Status.RHO_MINUS: "loading",
@@ -59,239 +47,6 @@ class SelectionModel(SelectionPredictor):
         Status.SIGMA_ZERO: "independent",
     }
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
-    _set_up_keywords: ClassVar[tuple[str, ...]] = ("normalization", "integration", "device")
-    _keywords: ClassVar[tuple[str, ...]] = (
-        "endog_select", "exog_select", "normalization", "integration", "device",
-        "offset", "offset_select", "freq_weights", "prob_weights",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        normalization: Normalization = "free",
-        integration: str | Integration = "quadrature",
-        device: str | torch.device = "auto",
-        missing: Any = "none",
-        hasconst: bool | None = None,
-        offset: Any = None,
-        offset_select: Any = None,
-        freq_weights: Any = None,
-        prob_weights: Any = None,
-    ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, offset=offset,
-            offset_select=offset_select, freq_weights=freq_weights, prob_weights=prob_weights,
-        )  # fmt: skip
-        labelled_frames = any(isinstance(v, pd.Series | pd.DataFrame) for v in (endog, exog))
-        self._set_up(
-            design,
-            normalization=normalization,
-            integration=integration,
-            device=device,
-            hasconst=hasconst,
-            pandas=labelled_frames,
-        )
-
-    @classmethod
-    def from_formula(
-        cls,
-        formula: str,
-        select_formula: str,
-        data: Any,
-        subset: Any = None,
-        *,
-        missing: Any = "drop",
-        offset: Any = None,
-        offset_select: Any = None,
-        freq_weights: Any = None,
-        prob_weights: Any = None,
-        env: Any = 0,
-        execution: Execution | None = None,
-        **model_options: Any,
-    ) -> Self:
-        """Build the model from an outcome and a selection formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled.
-        select_formula : str
-            ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
-        data : DataFrame, dask DataFrame, path or pyarrow Dataset
-            A path is that of a parquet file or a folder of them. Data that are not in memory stay
-            in partitions; see the page on large data. Polars frames are converted.
-        subset : array_like, optional
-            Rows to use, as in ``data.loc[subset]``; for data in memory.
-        missing : {"drop", "raise", "none"}
-            What happens to rows with missing covariates, jointly in both equations.
-        offset, offset_select, freq_weights, prob_weights : str or array_like, optional
-            Column names or values.
-        env : int or mapping
-            How many frames up the formulas' functions are looked for, or a namespace.
-        execution : Execution, optional
-            How data in partitions are read, kept and evaluated. With it a DataFrame is cut into
-            partitions too.
-        **model_options
-            Keywords of the class itself: normalization, integration, device, hasconst.
-        """
-        unknown = set(model_options) - {*cls._set_up_keywords, "hasconst"}
-        if unknown:
-            raise TypeError(
-                f"{cls.__name__}.from_formula got unexpected keyword(s) {sorted(unknown)}"
-            )
-        env = env + 1 if isinstance(env, int) and env >= 0 else env
-        roles = {"offset": offset, "offset_select": offset_select}
-        roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
-        if execution is not None and not isinstance(execution, Execution):
-            raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
-        how = execution or Execution()
-        source = find_source(data, how.partition_rows, split=execution is not None)
-        model = cls.__new__(cls)
-        if source is None:
-            design = design_from_formula(
-                formula, select_formula, data, subset, missing, env=env, **roles
-            )
-            model._set_up(design, pandas=True, **model_options)
-            model._frame = data
-        else:
-            if subset is not None:
-                raise DesignError("subset is for data in memory; select the rows of data before")
-            recipe = recipe_from_formula(
-                formula, select_formula, source.columns, missing, env=env, **roles
-            )
-            large = build(recipe, source, how, resolve_device(model_options.get("device", "auto")))
-            model._set_up(large.design, pandas=True, **model_options)
-            model._rows, model._frames = large.rows, large.frames
-        model.formula, model.select_formula = formula, select_formula
-        model._offset_columns = (
-            offset if isinstance(offset, str) else None,
-            offset_select if isinstance(offset_select, str) else None,
-        )
-        return model
-
-    def _set_up(
-        self,
-        design: Design | PartitionedDesign,
-        *,
-        pandas: bool,
-        normalization: Normalization = "free",
-        integration: str | Integration = "quadrature",
-        device: str | torch.device = "auto",
-        hasconst: bool | None = None,
-    ) -> None:
-        if hasconst is not None and not isinstance(hasconst, bool | np.bool_):
-            raise ValueError(f"hasconst={hasconst!r} must be True, False or None")
-        self.normalization = normalization
-        self.integration = as_integration(integration)
-        self.device = device
-        self._device = resolve_device(device)
-        self._parametrized = self._parametrize(normalization, self.integration)
-        self.design = design
-        self._rows: Rows | PartitionedRows | None = None
-        self._frames: Frames | None = None  # of data in partitions
-        self._pandas = pandas
-        self._frame: Any = None  # the user's data, for column names given to fit
-        self._offset_columns: tuple[str | None, str | None] = (None, None)  # by name, for predict
-        if isinstance(design, PartitionedDesign):
-            self._set_up_partitioned(design, hasconst)
-        else:
-            self._set_up_rows(design, pandas, hasconst)
-        self._init_keys = list(self._keywords)
-        self._data_attr += ["endog_select", "exog_select", "offset", "offset_select"]
-        self._data_attr += ["freq_weights", "prob_weights"]
-        self.data.ynames = design.outcome_name
-        self.data.xnames = list(design.outcome_names)
-        extra = [f"select_{name}" for name in design.select_names]
-        check_names(design.outcome_names, extra)
-        self._set_extra_params_names([*extra, *self._parametrized.names])
-        self.k_outcome, self.k_select = len(design.outcome_names), len(design.select_names)
-        self.df_model = float(self.k_outcome - self.k_constant)
-        self.df_resid = float(self._n_weighted() - self.nparams)
-        if self._in_partitions:
-            self.endog = self.exog = self.data.endog = self.data.exog = None
-
-    def _set_up_rows(self, design: Design, pandas: bool, hasconst: bool | None) -> None:
-        endog: Any = design.y
-        exog: Any = design.X
-        if pandas:
-            endog = pd.Series(design.y, index=design.index, name=design.outcome_name)
-            exog = pd.DataFrame(design.X, index=design.index, columns=list(design.outcome_names))
-        # The second design, weights and missing rows are handled here, not by statsmodels.
-        super().__init__(endog, exog, missing="none", hasconst=hasconst)
-        self.endog_select, self.exog_select = design.s, design.W
-        self.offset, self.offset_select = design.offset, design.offset_select
-        weighted = {design.weight_kind: design.weights}
-        self.freq_weights = weighted.get("freq_weights")
-        self.prob_weights = weighted.get("prob_weights")
-
-    def _set_up_partitioned(self, design: PartitionedDesign, hasconst: bool | None) -> None:
-        """statsmodels sees the names and one row; the arrays of the data are not there."""
-        exog = pd.DataFrame(np.zeros((1, len(design.outcome_names))), columns=design.outcome_names)
-        super().__init__(pd.Series([0.0], name=design.outcome_name), exog, hasconst=False)
-        constant = design.has_constant if hasconst is None else bool(hasconst)
-        self.k_constant = self.data.k_constant = int(constant)
-        self.nobs = float(design.nobs)
-        self.endog_select = self.exog_select = self.offset = self.offset_select = None
-        self.freq_weights = self.prob_weights = None
-
-    def initialize(self) -> None:
-        """Degrees of freedom are set with the parameters; statsmodels would guess them."""
-
-    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
-        raise NotImplementedError
-
-    def _sibling(self, normalization: Normalization) -> Self:
-        """The same data under another normalization; the rows on the device are shared."""
-        other = self._rebuilt(self.design, normalization=normalization)
-        other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
-        other._frame, other._offset_columns = self._frame, self._offset_columns
-        for name in ("formula", "select_formula"):
-            if hasattr(self, name):
-                setattr(other, name, getattr(self, name))
-        return other
-
-    def _quietly(self) -> Self:
-        """This model without warnings; filters would be those of other threads too."""
-        self._quiet = True
-        return self
-
-    def _rebuilt(self, design: Design, **changes: Any) -> Self:
-        """A model of the same options on another design."""
-        other = type(self).__new__(type(self))
-        options = {name: getattr(self, name) for name in self._set_up_keywords}
-        other._set_up(design, pandas=self._pandas, **(options | changes))
-        return other
-
-    def remove_data(self) -> None:
-        """Drop the rows, here and in the design; the formulas stay."""
-        self._frames = None
-        if self._in_partitions:
-            self._rows = None
-            return
-        nothing = np.empty(0)
-        self.design = replace(
-            self.design,
-            y=nothing,
-            s=nothing,
-            X=np.empty((0, self.k_outcome)),
-            W=np.empty((0, self.k_select)),
-            index=pd.RangeIndex(0),
-            kept=np.empty(0, dtype=np.int64),
-            offset=None,
-            offset_select=None,
-            weights=None,
-        )
-        self._rows = self._frame = None
-        getattr(self.data, "_cache", {}).pop("row_labels", None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_rows": None, "_frame": None, "_frames": None}
-
-    # -- fitting -----------------------------------------------------------------------------------
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """The two equations fitted apart; ``started`` where they are not needed as start values."""
@@ -375,7 +130,7 @@ class SelectionModel(SelectionPredictor):
             if not penalised and not independent.converged:
                 self._check_separation()
             options["callback"] = both(callback, show)
-            fit = self._fit(independent, start_params, method, penalty, options)
+            fit = self._fit_checked(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
             results = self._results_class(fit, cov_type, cov_kwds)
         if not self._quiet:
@@ -384,7 +139,7 @@ class SelectionModel(SelectionPredictor):
 
     def _progress(
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None
-    ) -> Progress | Passes:
+    ) -> AbstractContextManager[Callback | None]:
         """What surrounds a fit: a progress bar and, for rows in partitions, a checkpoint."""
         if self._in_partitions:
             return Passes(self._plain_rows(), disp, checkpoint)
@@ -392,7 +147,49 @@ class SelectionModel(SelectionPredictor):
             raise ValueError(
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
             )
-        return Progress(disp, method, maxiter)
+        return iterations(disp, method, maxiter)
+
+    def _fit_checked(self, *arguments: Any) -> Fit:
+        """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
+
+        From where it began, not from the solution: a coarse rule invents maxima.
+        """
+        fit = self._fit(*arguments)
+        if fit.solution.status is Status.NONFINITE:
+            return fit
+        found = self._accuracy_of(fit)
+        if not found.sufficient and not found.simulated and fit.method != "sgd":
+            finer = self._sibling(self.normalization, integration=self.integration.finer())
+            fit = finer._fit(*arguments)
+            found = replace(finer._accuracy_of(fit), replaced=found)
+        return replace(fit, accuracy=found)
+
+    def _accuracy_of(self, fit: Fit) -> Accuracy:
+        """Of the solution and, where that lies on a face, of the search that led there."""
+        fixed = isinstance(self.integration, Quadrature)
+        if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
+            searched = self._measured(fit.inner, fit.penalty, maximum=False)
+            if not searched.sufficient:
+                return searched
+        maximum = fit.solution.status.converged or fit.solution.status.boundary
+        return fit.model._measured(fit.solution, fit.penalty, maximum=maximum)
+
+    def _measured(self, solution: Solution, penalty: float, *, maximum: bool) -> Accuracy:
+        form, rule = self._parametrized.form, self.integration
+        whole_line = isinstance(form, FreeForm)
+        if not whole_line:  # which has a rule of its own
+            rule = rule.controlled()
+        finer = rule.finer()
+        objective = self._objective(penalty).with_form(
+            self._parametrize(self.normalization, finer).form
+        )
+        difference, shift = measure(objective, solution, self._estimated, maximum=maximum)
+
+        def words(rule: Integration) -> str:
+            return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
+
+        simulated = form.simulation is not None
+        return Accuracy(words(rule), words(finer), difference, shift, simulated)
 
     def _fit(
         self,
@@ -422,7 +219,11 @@ class SelectionModel(SelectionPredictor):
             found = search_free(objective, independent, fit_face, start_params, n_starts, **options)
             fit = Fit(self, found.solution, independent, method, None, penalty, found.faces)
             if found.face is not None:
-                fit = replace(named(found.face, found.solution.status), faces=found.faces)
+                fit = replace(
+                    named(found.face, found.solution.status),
+                    faces=found.faces,
+                    inner=found.solution,
+                )
             return replace(fit, starts=found.starts)
         start = None if start_params is None else self._expand(start_params)
         if start is None and method != "sgd":
@@ -438,7 +239,7 @@ class SelectionModel(SelectionPredictor):
         face = self._face_of(solution)
         if face is not None:
             on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
-            return named(on_face, solution.status)
+            return replace(named(on_face, solution.status), inner=solution)
         faces = {"independent": independent.value}
         return Fit(self, solution, independent, method, used, penalty, faces)
 
@@ -487,7 +288,7 @@ class SelectionModel(SelectionPredictor):
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
         if self._in_partitions:  # separated rows are so in any sample of them
-            self._check_separation_of(sample(self._plain_rows(), _SEPARATION_ROWS))
+            self._check_separation_of(self._plain_rows().spread(_SEPARATION_ROWS))
             return
         d = self.design.counted
         seen = d.labelled
@@ -517,9 +318,7 @@ class SelectionModel(SelectionPredictor):
             return Meat(matrix, float(counts.rows) if sampling else counts.observations)
         self._check_data_at_hand()
         assert self._frames is not None
-        pairs = objective.rows.parts.zip(self._frames.read(groups))
-        parts = list(pairs.map(score_sums_by_key, objective.form, at))
-        return meat_of_sums(joined_sums(parts), counts.rows, use_correction=use_correction)
+        return meat_by_keys(objective, self._frames, at, groups, use_correction=use_correction)
 
     def _fit_zeros(
         self,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -25,32 +23,26 @@ from ..design import (
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
-from ..engine.optimize import Method, maximize_many
+from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
-from ..engine.solution import Solution, Status
+from ..engine.solution import Status
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
+from .biascorr_refits import BiasCorrRefits
 from .first_stage import (
     Classifier,
     Descent,
     FirstStage,
-    Softening,
-    can_train_many,
     check_classifier,
     mean_soft_selection,
-    soft_range,
-    soft_sums,
     soften,
-    soften_many,
-    soften_rows,
     train,
-    train_many,
-    train_partitioned,
 )
 from .fitting import check_options
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
+from .softening import Softening, soft_range, soft_sums, soften_rows, train_partitioned
 from .stacked_parts import stacked_covariance
 from .target import FromTarget
 
@@ -61,11 +53,9 @@ _NOT_CONVERGED = (
     "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
     "Centre columns that are far from zero, drop nearly collinear ones, or use a ridge penalty."
 )
-_SEPARATED = "a first stage has no maximum (separation)"
-_HIGH_SOFT_SELECTION = "s-bar is 1/2 or more, so the objective has no maximum"
 
 
-class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
+class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     """BiasCorr (Algorithm 1): Greene's objective on pseudolabelled rows with soft selection.
 
     A classifier g_s of selection and a classifier g_y of the outcome give each unlabelled row the
@@ -252,42 +242,8 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
             self._estimated, hessian, how,
         )  # fmt: skip
 
-    def _batchable(self) -> bool:
-        return can_train_many(self.selection_model, self.pseudolabel_model)
-
-    def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
-
-        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
-        """
-        rows, objective = self.rows, self._objective(penalty)
-        unlabelled = torch.as_tensor(~self.design.labelled, device=rows.device)[rows.order]
-        start = self._expand(start_params)[None]
-        size = options.pop("chunk", None) or objective.members_at_once(start[0])
-        for first in range(0, len(weights), size):
-            own = torch.as_tensor(weights[first : first + size], device=rows.device)
-            stages = train_many(
-                self.design, self.selection_model, self.pseudolabel_model, own, penalty
-            )
-            s, y = soften_many(
-                self.design, stages, own, self.soft_selection,
-                soft_pseudolabels=self.soft_pseudolabels,
-            )  # fmt: skip
-            bounded = (s[:, ~self.design.labelled] < 0.5).any(1) | (penalty > 0)
-            reasons = [
-                None if good and finite else _SEPARATED if not good else _HIGH_SOFT_SELECTION
-                for good, finite in zip(stages.converged.tolist(), bounded.tolist(), strict=True)
-            ]
-            labelled = rows.relabelled(unlabelled, s[:, rows.order], y[:, rows.order])
-            members = objective.with_rows(labelled.resampled(own[:, rows.order]))
-            fits = maximize_many(members, start, free=self._estimated, **options)
-            for reason, solution in zip(reasons, chain.from_iterable(fits), strict=True):
-                yield reason or solution
-
-    def _sibling(self, normalization: Normalization) -> Self:
-        other = super()._sibling(normalization)
+    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
+        other = super()._sibling(normalization, **changes)
         other._stage, other._training_rows = self._stage, self._training_rows
         other._known_soft = self._known_soft
         return other
@@ -385,8 +341,9 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
         if self._in_partitions:
-            found = np.array(list(self._plain_rows().parts.map(soft_range, self._softening())))
-            return found[:, 0].min(), found[:, 1].min(), found[:, 2].max()
+            found = self._plain_rows().parts.map(soft_range, self._softening())
+            s, low, high = (torch.stack(values) for values in zip(*found, strict=True))
+            return float(s.min()), float(low.min()), float(high.max())
         training, missing = self.training_design, ~self.design.labelled
         labels = training.y[missing]
         return training.s[missing].min(), labels.min(), labels.max()

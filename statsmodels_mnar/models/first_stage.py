@@ -20,16 +20,14 @@ from ..design import Design
 from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 from ..engine.mlp import MLP, fit_mlp
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Kind, Rows
-from ..errors import NotInMemoryError, NoVariationError
+from ..errors import NoVariationError
 
 Floats = NDArray[np.float64]
 Classifier = Any
 """A name, or an object with scikit-learn's ``fit(X, y)`` and ``predict_proba(X)``."""
 
-_LINKS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
-_CDF: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+LINKS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
+CDF: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "probit": torch.special.ndtr,
     "logit": torch.sigmoid,
 }
@@ -134,8 +132,8 @@ def _train_one(
     X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
-    if isinstance(model, str) and model in _LINKS:
-        link = _LINKS[model]
+    if isinstance(model, str) and model in LINKS:
+        link = LINKS[model]
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
         if descent is None:
@@ -146,7 +144,7 @@ def _train_one(
                 tol=descent.tol,
             )  # fmt: skip
         index = all_t @ fit.params + known
-        return Trained(model, _CDF[model](index).numpy(), fit, index.numpy())
+        return Trained(model, CDF[model](index).numpy(), fit, index.numpy())
     if isinstance(model, MLP) or model == "mlp":
         settings = model if isinstance(model, MLP) else MLP()
         network = fit_mlp(X_t, y_t, settings, None if weight is None else weight[None])
@@ -177,7 +175,7 @@ class ManyStages:
 def can_train_many(selection_model: Classifier, pseudolabel_model: Classifier) -> bool:
     """Whether :func:`train_many` knows both classifiers."""
     network = isinstance(pseudolabel_model, MLP) or pseudolabel_model == "mlp"
-    known = isinstance(pseudolabel_model, str) and pseudolabel_model in _LINKS
+    known = isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS
     return isinstance(selection_model, str) and (known or network)
 
 
@@ -197,15 +195,15 @@ def train_many(
         name: str, X: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, offset: Floats | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         columns, known = X.mT.contiguous(), tensor(offset)
-        fits = fit_binaries(columns, y, _LINKS[name], weight, offset=known, penalty=penalty)
+        fits = fit_binaries(columns, y, LINKS[name], weight, offset=known, penalty=penalty)
         index = fits.params @ columns + (0.0 if known is None else known)
-        return _CDF[name](index), fits.converged
+        return CDF[name](index), fits.converged
 
     seen = torch.as_tensor(design.labelled, device=weights.device)
     X, W, s = (torch.as_tensor(v, device=weights.device) for v in (design.X, design.W, design.s))
     y = torch.where(seen, torch.as_tensor(design.y, device=weights.device), 0.0)
     select, converged = regress(selection_model, W, s, weights, design.offset_select)
-    if isinstance(pseudolabel_model, str) and pseudolabel_model in _LINKS:
+    if isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS:
         outcome, good = regress(pseudolabel_model, X, y, weights * seen, design.offset)
         return ManyStages(select, outcome, converged & good)
     settings = pseudolabel_model if isinstance(pseudolabel_model, MLP) else MLP()
@@ -272,91 +270,3 @@ def soften(
     s, y = design.s.copy(), design.y.copy()
     s[missing], y[missing] = soft, labels
     return replace(design, s=s, y=y)
-
-
-# -- rows in partitions ----------------------------------------------------------------------------
-
-
-def train_partitioned(
-    rows: PartitionedRows,
-    selection_model: Classifier,
-    pseudolabel_model: Classifier,
-    penalty: float = 0.0,
-) -> FirstStage:
-    """:func:`train` by sums over partitions, for "probit" and "logit"."""
-    models = {"selection_model": selection_model, "pseudolabel_model": pseudolabel_model}
-    for argument, model in models.items():
-        if not isinstance(model, str) or model not in _LINKS:
-            raise NotInMemoryError(
-                f"{argument}={model!r} would need all rows at once, which are in partitions; use "
-                f"one of {list(_LINKS)}"
-            )
-    return FirstStage(
-        Trained(selection_model, None, rows.fit_binary("select", _LINKS[selection_model], penalty)),
-        Trained(
-            pseudolabel_model, None, rows.fit_binary("outcome", _LINKS[pseudolabel_model], penalty)
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Softening:
-    """What turns a partition's rows into the training set D'_tr, where they are."""
-
-    select: tuple[str, tuple[float, ...]]  # name and coefficients of g_s
-    outcome: tuple[str, tuple[float, ...]]  # of g_y
-    soft_selection: float | str
-    soft_pseudolabels: bool
-
-    @classmethod
-    def of(
-        cls, stage: FirstStage, soft_selection: float | str, soft_pseudolabels: bool
-    ) -> Softening:
-        fits = [(t.name, t.fit) for t in (stage.select, stage.outcome)]
-        select, outcome = (
-            (name, tuple(fit.params.tolist())) for name, fit in fits if fit is not None
-        )
-        return cls(select, outcome, soft_selection, soft_pseudolabels)
-
-    @property
-    def kind(self) -> Kind:
-        """Of the unlabelled rows."""
-        return "closed" if self.soft_selection == 0.0 else "soft"
-
-    def indices(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of g_s and of g_y, (n,)."""
-        zeta, theta = (rows.X.new_tensor(coef) for _, coef in (self.select, self.outcome))
-        return zeta @ rows.W + rows.offset_select, theta @ rows.X + rows.offset
-
-    def values(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """s' and y', (n,); only those of unlabelled rows mean anything."""
-        select, outcome = self.indices(rows)
-        guess = _CDF[self.outcome[0]](outcome)
-        labels = guess if self.soft_pseudolabels else (guess > 0.5).to(guess.dtype)
-        if self.soft_selection == "rowwise":
-            return _CDF[self.select[0]](select), labels
-        return torch.full_like(labels, float(self.soft_selection)), labels
-
-
-def soften_rows(rows: Rows, how: Softening) -> Rows:
-    """:func:`soften` for the rows of a partition."""
-    segments = tuple(
-        (how.kind if kind == "closed" else kind, low, high) for kind, low, high in rows.segments
-    )
-    return replace(rows.relabelled(rows.tilt < 0, *how.values(rows)), segments=segments)
-
-
-def soft_sums(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weighted sum of g_s over the unlabelled rows, and their weight."""
-    missing = rows.tilt < 0
-    weight = rows.weight[missing]
-    return (weight * _CDF[how.select[0]](how.indices(rows)[0][missing])).sum(), weight.sum()
-
-
-def soft_range(rows: Rows, how: Softening) -> tuple[float, float, float]:
-    """Smallest s', smallest and largest y' of the unlabelled rows."""
-    missing = rows.tilt < 0
-    if not missing.any():
-        return np.inf, np.inf, -np.inf
-    s, y = (v[missing] for v in how.values(rows))
-    return float(s.min()), float(y.min()), float(y.max())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from ..design.checks import nearly_collinear
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import DesignError, WeakIdentificationWarning
+from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning
+from ..progress import progress_bar
 from ..results.selection import Fit, SelectionResults
 
 _DEPENDENCE = ("lnsigma", "athrho", "loading")  # of one normalization or another
@@ -99,28 +101,16 @@ def both(first: Callback | None, second: Callback | None) -> Callback | None:
     return call
 
 
-class Progress:
-    """A tqdm bar over iterations where ``disp`` asks for it."""
+@contextmanager
+def iterations(show: bool, method: str, total: int | None) -> Iterator[Callback | None]:
+    """A bar over the iterations of a fit, and what moves it on."""
+    with progress_bar(show, method, total, unit="it") as bar:
 
-    def __init__(self, disp: bool, method: str, total: int | None) -> None:
-        self.disp, self.method, self.total = bool(disp), method, total
+        def move(step: Step) -> None:
+            bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
+            bar.update()
 
-    def __enter__(self) -> Callback | None:
-        if not self.disp:
-            return None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=self.total, desc=self.method, unit="it")
-
-        def show(step: Step) -> None:
-            self.bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
-            self.bar.update()
-
-        return show
-
-    def __exit__(self, *error: object) -> None:
-        if self.disp:
-            self.bar.close()
+        yield move if show else None
 
 
 class Passes:
@@ -139,10 +129,7 @@ class Passes:
         self.during = Session(journal, self._watch if disp else None)
 
     def _watch(self, results: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
-        from tqdm.auto import tqdm
-
-        options = {"unit": " rows", "unit_scale": True, "desc": self.text}
-        with tqdm(total=sum(sizes), **options) as bar:
+        with progress_bar(True, self.text, sum(sizes), unit=" rows", unit_scale=True) as bar:
             for result, size in zip(results, sizes, strict=True):
                 bar.update(size)
                 yield result
@@ -171,6 +158,9 @@ def warn_about(results: SelectionResults) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
+    coarse = results.accuracy.note if results.accuracy is not None else None
+    if coarse is not None:
+        warnings.warn(coarse, IntegrationAccuracyWarning, stacklevel=4)
     weak = results.weakness
     if weak is not None:
         warnings.warn(weak, WeakIdentificationWarning, stacklevel=4)

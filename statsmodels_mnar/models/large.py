@@ -9,24 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from ..design import Design
-from ..design.checks import in_span
 from ..design.chunks import Look, Recipe
-from ..design.data import Counts
-from ..design.partitioned import Columns, PartitionedDesign
+from ..design.partitioned import PartitionedDesign
 from ..design.sources import DaskSource, Source
-from ..design.values import Dropped, warn_dropped
 from ..engine.execution import DaskPartitions, LocalPartitions, Partitions, Store
-from ..engine.forms import Form
-from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..errors import DesignError
-from ..inference.covariance import cluster_sums
+from .facts import describe
 
-Floats = NDArray[np.float64]
+_COPIES = 4  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +32,9 @@ class Execution:
     partition_rows : int
         Rows of a partition, about; not for dask DataFrames, which have their own.
     memory : int
-        Bytes of rows kept in memory; what is beyond goes to a temporary folder. A row takes
-        8 (p + k + 10) bytes for p and k columns.
+        Bytes of rows kept in memory and of the work on a partition, about four times its rows for
+        each thread; what is beyond goes to a temporary folder. A row takes 8 (p + k + 10) bytes
+        for p and k columns.
     folder : str, optional
         Where that folder is made.
     threads : int
@@ -119,14 +114,16 @@ def build(
     client = execution.client
     if client is None and isinstance(source, DaskSource):
         client = _current_client()
-    frames = Frames(source, execution, client, Store(execution.memory, execution.folder))
+    room = _COPIES * execution.threads
+    store = Store(execution.memory, execution.folder, room=room)
+    frames = Frames(source, execution, client, store)
     looks: list[Look] = list(frames.read(recipe.columns).map(_look, recipe))
     lengths = [look.n_rows for look in looks]
     frames = replace(frames, starts=tuple(np.cumsum([0, *lengths])[:-1].tolist()))
     data = frames.read(recipe.columns)
     recipe = recipe.learn(lambda: data.map(_itself), looks)
     rows = PartitionedRows.gathered(data.derive(_rows, recipe, device, keep=True))
-    return Partitioned(_design(recipe, looks, rows), rows, frames)
+    return Partitioned(describe(recipe, looks, rows), rows, frames)
 
 
 def _current_client() -> Any:
@@ -169,167 +166,7 @@ def rows_of(design: Design, device: torch.device) -> Rows:
     return replace(rows, weight=weight, total_weight=float(design.weights.sum()))
 
 
-# -- what is known of all rows ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Of one partition, or of all."""
-
-    labelled: Floats  # (., q) triangular: inner products of (X, W, offset_select, 1)
-    unlabelled: Floats  # (., q)
-    low: Floats
-    high: Floats
-    whole: NDArray[np.bool_]
-    same: NDArray[np.bool_]
-    weight: tuple[float, float]  # of all rows, of labelled ones
-    labels: frozenset[float]
-
-    def __add__(self, other: _Facts) -> _Facts:
-        return _Facts(
-            _triangle(np.vstack([self.labelled, other.labelled])),
-            _triangle(np.vstack([self.unlabelled, other.unlabelled])),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.whole & other.whole,
-            self.same & other.same,
-            (self.weight[0] + other.weight[0], self.weight[1] + other.weight[1]),
-            self.labels | other.labels,
-        )
-
-
-def _triangle(matrix: Floats) -> Floats:
-    """R of the QR decomposition: fewer rows with the same inner products of the columns."""
-    return np.asarray(np.linalg.qr(matrix, mode="r")) if len(matrix) > matrix.shape[1] else matrix
-
-
-def _facts(rows: Rows) -> _Facts:
-    columns = torch.cat([rows.X, rows.W])
-    all_columns = torch.cat([columns, rows.offset_select[None], torch.ones_like(columns[:1])])
-    seen = rows.tilt > 0
-    labelled, unlabelled = (
-        _triangle(all_columns[:, rows_].mT.cpu().numpy()) for rows_ in (seen, ~seen)
-    )
-    ends = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
-    if rows.n:
-        ends = columns.amin(-1).cpu().numpy(), columns.amax(-1).cpu().numpy()
-    same = [[_equal(x, w) for w in rows.W] for x in rows.X]
-    labels = torch.unique(rows.sign[seen]).tolist()
-    return _Facts(
-        labelled,
-        unlabelled,
-        *ends,
-        (columns % 1.0 == 0.0).all(-1).cpu().numpy(),
-        np.array(same, dtype=bool).reshape(len(rows.X), len(rows.W)),
-        (float(rows.weight.sum()), float(rows.weight[seen].sum())),
-        frozenset(0.5 * (1.0 + sign) for sign in labels),
-    )
-
-
-def _equal(x: torch.Tensor, w: torch.Tensor) -> bool:
-    return torch.equal(x[:16], w[:16]) and torch.equal(x, w)
-
-
-def _design(recipe: Recipe, looks: list[Look], rows: PartitionedRows) -> PartitionedDesign:
-    assert recipe.specs is not None and recipe.outcome.lhs is not None
-    outcome_missing = sum(look.dropped.outcome for look in looks)
-    missing = sum(look.n_rows for look in looks) - rows.n - outcome_missing
-    dropped = Dropped(missing=missing, outcome=outcome_missing)
-    if rows.n == 0:
-        raise DesignError(
-            f"no rows are left: {dropped.missing} have missing covariates, {dropped.outcome} are "
-            "selected without an outcome."
-        )
-    warn_dropped(dropped, recipe.outcome.lhs, recipe.select_name)
-    found = list(rows.parts.map(_facts))
-    facts = found[0]
-    for one in found[1:]:
-        facts += one
-    if rows.total_weight == 0:
-        raise DesignError(f"{recipe.weight_kind} must be >= 0 and not all zero.")
-    outcome, select = recipe.specs
-    given = {
-        "weights" if role.endswith("weights") else role
-        for role, name in recipe.columns_by_role.items()
-        if name is not None
-    }
-    labelled = rows.n - rows.count("closed")
-    counted = recipe.weight_kind == "freq_weights"
-    counts = Counts(
-        rows=rows.n,
-        labelled=labelled,
-        observations=facts.weight[0] if counted else float(rows.n),
-        selected=facts.weight[1] if counted else float(labelled),
-        labels=tuple(sorted(facts.labels)),
-    )
-    return PartitionedDesign(
-        outcome_names=outcome.column_names,
-        select_names=select.column_names,
-        outcome_name=recipe.outcome.lhs,
-        select_name=recipe.select_name,
-        outcome_spec=outcome,
-        select_spec=select,
-        weight_kind=recipe.weight_kind,
-        given=frozenset(given),
-        dropped=dropped,
-        counts=counts,
-        columns=Columns(facts.low, facts.high, facts.whole, facts.same),
-        sketch=_sketch(recipe, facts, "offset_select" in given),
-        n_partitions=len(rows.parts),
-        has_constant=_spans_constant(facts, len(outcome.column_names)),
-    )
-
-
-def _spans_constant(facts: _Facts, p: int) -> bool:
-    matrix = np.vstack([facts.labelled, facts.unlabelled])
-    return in_span(matrix[:, -1:], matrix[:, :p])
-
-
-def _sketch(recipe: Recipe, facts: _Facts, offset: bool) -> Design:
-    """A design of a few rows on which the checks of rank and span find what they find on all."""
-    assert recipe.specs is not None and recipe.outcome.lhs is not None
-    outcome, select = recipe.specs
-    p, k = len(outcome.column_names), len(select.column_names)
-    matrix = np.vstack([facts.labelled, facts.unlabelled])
-    s = np.r_[np.ones(len(facts.labelled)), np.zeros(len(facts.unlabelled))]
-    return Design(
-        y=np.where(s == 1, 0.0, np.nan),
-        s=s,
-        X=matrix[:, :p],
-        W=matrix[:, p : p + k],
-        outcome_names=outcome.column_names,
-        select_names=select.column_names,
-        outcome_name=recipe.outcome.lhs,
-        select_name=recipe.select_name,
-        index=pd.RangeIndex(len(s)),
-        kept=np.arange(len(s)),
-        offset_select=matrix[:, p + k] if offset else None,
-    )
-
-
-def sample(rows: PartitionedRows, count: int) -> Rows:
-    """Some of the rows, spread evenly over the partitions."""
-    return rows.take(np.unique(np.linspace(0, rows.n - 1, count).astype(np.int64)))
-
-
 def constants(rows: Rows) -> Rows:
     """The rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
     return replace(rows, X=one, W=one, scale=np.ones(2))
-
-
-def score_sums_by_key(
-    pair: tuple[Rows, pd.DataFrame], form: Form, theta: torch.Tensor
-) -> pd.DataFrame:
-    """Weighted row scores of a partition, summed over rows with the same keys."""
-    rows, frame = pair
-    keys = frame.loc[rows.unsort(rows.key).cpu().numpy()]
-    if keys.isna().any(axis=None):
-        row = keys.index[keys.isna().any(axis=1)][0]
-        raise DesignError(f"groups {list(keys.columns)} are missing in row {row} of the data")
-    scores = (
-        Objective(rows, form).row_scores(theta).cpu().numpy()
-        if rows.n
-        else np.empty((0, theta.shape[1]))
-    )
-    return cluster_sums(scores, rows.unsort(rows.weight).cpu().numpy(), keys)

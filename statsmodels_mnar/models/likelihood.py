@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModel
 
 from ..design import Design
-from ..design.partitioned import PartitionedDesign
+from ..design.partitioned import PartitionedDesign, SavedDesign
 from ..design.values import as_floats
 from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedObjective, PartitionedRows
@@ -55,6 +55,8 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return self.design
 
     def _check_data_at_hand(self) -> None:
+        if isinstance(self.design, SavedDesign):
+            self.design.refuse("the rows")
         if self.design.nobs == 0 or (self._in_partitions and self._rows is None):
             raise ValueError("the data have been removed from this model; build it again")
 

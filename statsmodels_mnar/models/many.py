@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.batches import stacked
 from ..engine.binary import fit_independents
+from ..engine.integration import Quadrature
 from ..engine.optimize import maximize_many
-from ..engine.rows import Rows
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel
 from .search import start_values_many
@@ -22,7 +23,8 @@ def fit_many(
     """Newton fits of models that differ in their data only.
 
     Members whose search ends elsewhere than at an interior maximum are fitted again by their own
-    ``fit``, which knows faces and names what is wrong; so are models with sigma and rho both free.
+    ``fit``, which knows faces and names what is wrong; so are models with sigma and rho both free,
+    and those with a number of nodes of their own, which only ``fit`` checks to be enough.
 
     Yields
     ------
@@ -46,11 +48,13 @@ def fit_many(
     alike = {(type(m), m._parametrized, m.k_outcome, m.k_select) for m in models}
     if len(alike) > 1:
         raise ValueError("models must be of one class, normalization and number of columns")
-    if spec.kind == "free" and spec.free.all():
+    rule = first.integration
+    unchecked = isinstance(rule, Quadrature) and rule != rule.controlled()
+    if spec.kind == "free" and (spec.free.all() or unchecked):
         yield from (_fit_alone(model, cov_type) for model in models)
         return
-    objective = first._objective().with_rows(Rows.stacked([m.rows for m in models]))
-    plain = Rows.stacked([m._plain_rows() for m in models])
+    objective = first._objective().with_rows(stacked([m.rows for m in models]))
+    plain = stacked([m._plain_rows() for m in models])
     apart = fit_independents(plain, probit=first._probit_outcome)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])

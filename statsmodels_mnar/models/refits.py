@@ -9,10 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..engine.batches import rekeyed
 from ..engine.integration import Simulation
 from ..engine.optimize import maximize_many
-from ..engine.resampled import ResampledObjective, draw_resamples
+from ..engine.partitioned import PartitionedRows
+from ..engine.resampled import ResampledObjective, Resamples, draw_resamples
 from ..engine.solution import Solution
+from .keys import find_clusters
+from .large import Frames
 from .likelihood import SelectionLikelihood
 
 Floats = NDArray[np.float64]
@@ -21,9 +25,15 @@ Floats = NDArray[np.float64]
 class Refits(SelectionLikelihood):
     """Fits of the model's own rows that start from its estimates."""
 
+    _frames: Frames | None
+
     def _batchable(self) -> bool:
         """Whether every step of a fit can be repeated as a batch."""
         return True
+
+    def _refits_at_once(self, params: Floats) -> int:
+        """Refits of a batch near ``params`` that fit into the memory budget."""
+        return self._objective().members_at_once(self._expand(params))
 
     def refit_weights(
         self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
@@ -63,13 +73,36 @@ class Refits(SelectionLikelihood):
         penalty: float = 0.0,
         *,
         weighted: bool = False,
+        groups: str | None = None,
         **options: Any,
-    ) -> Iterator[Solution]:
-        """Newton fits to resamples of rows in partitions, drawn where the rows are."""
-        counts = self.design.weight_kind == "freq_weights"
-        draws = draw_resamples(self.rows, n_rep, rng, weighted=weighted, counts=counts)
-        form = self._parametrized.form
-        objective = ResampledObjective(self.rows, form, draws, penalty=penalty)
+    ) -> Iterator[Solution | str]:
+        """Newton fits to resamples of rows in partitions, drawn where the rows are.
+
+        Parameters
+        ----------
+        groups : str, optional
+            Column of the data whose clusters are drawn, not rows.
+        """
+        rows, counts = self._plain_rows(), self.design.weight_kind == "freq_weights"
+        clusters = None
+        if groups is not None:
+            assert self._frames is not None
+            clusters = find_clusters(rows, self._frames, groups)
+        draws = draw_resamples(
+            rows, n_rep, rng, weighted=weighted, counts=counts, clusters=clusters
+        )
+        return self._refit_draws(draws, start_params, penalty, **options)
+
+    def _refit_draws(
+        self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Newton fits to given resamples of rows in partitions."""
+
+        def drawn(which: NDArray[np.int64]) -> PartitionedRows:
+            return draws.members(which).rows(self.rows)
+
+        form, members = self._parametrized.form, np.arange(len(draws))
+        objective = ResampledObjective(drawn, members, form, penalty=penalty)
         start = self._expand(start_params)[None]
         for chunk in maximize_many(objective, start, free=self._estimated, **options):
             yield from chunk
@@ -91,6 +124,6 @@ class Refits(SelectionLikelihood):
         size = options.pop("chunk", None) or objective.members_at_once(start[0])
         for first in range(0, n_sets, size):
             sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
-            redrawn = objective.with_rows(rows.rekeyed(rows.key + span * sets[:, None]))
+            redrawn = objective.with_rows(rekeyed(rows, rows.key + span * sets[:, None]))
             for chunk in maximize_many(redrawn, start, free=self._estimated, **options):
                 yield from chunk

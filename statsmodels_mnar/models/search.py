@@ -22,6 +22,7 @@ from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_many
 from ..engine.solution import Solution
+from ..inference.branches import Inner
 from ..inference.curve import comparable
 from ..results.selection import Fit
 from .normalization import Normalization
@@ -76,11 +77,10 @@ def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Mask) 
 
 
 @dataclass(frozen=True)
-class _Inner(FreeForm):
-    """The free form within bounds at which its nodes are few."""
+class _Searched(Inner):
+    """Wider in sigma than along a path: here a bound decides what is reported."""
 
-    lower: ClassVar[tuple[float, ...]] = (math.log(0.05), -math.atanh(0.99))
-    upper: ClassVar[tuple[float, ...]] = (math.log(10.0), math.atanh(0.99))
+    upper: ClassVar[tuple[float, ...]] = (math.log(10.0), Inner.upper[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def search_free(
     """
     form = objective.form
     assert isinstance(form, FreeForm)
-    inner = objective.with_form(_Inner(form.integration))
+    inner = objective.with_form(_Searched(form.integration))
     if params is not None:
         starts = np.asarray(params, dtype=float)[None]
     elif n_starts > 2:

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..engine.batches import relabelled
+from ..engine.blocks import Kind
 from ..engine.forms import Form
 from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Kind, Rows
+from ..engine.rows import Rows
 from ..inference.stacked import (
     StackedRows,
     Stages,
@@ -22,7 +24,7 @@ from ..inference.stacked import (
     influence,
     outer_products,
 )
-from .first_stage import Softening, soften_rows
+from .softening import Softening, soften_rows
 
 Floats = NDArray[np.float64]
 
@@ -98,12 +100,12 @@ def _part(
         moved = (scores(ends[0]) - scores(ends[1])) / width
         return torch.where(missing[:, None], moved, 0.0).cpu().numpy()
 
-    soft = [open_rows.relabelled(missing, (s + e).clamp(0, 1), y) for e in (_STEP, -_STEP)]
+    soft = [relabelled(open_rows, missing, (s + e).clamp(0, 1), y) for e in (_STEP, -_STEP)]
     if how.soft_pseudolabels:
-        labels = [open_rows.relabelled(missing, s, (y + e).clamp(0, 1)) for e in (_STEP, -_STEP)]
+        labels = [relabelled(open_rows, missing, s, (y + e).clamp(0, 1)) for e in (_STEP, -_STEP)]
         width = 2.0 * _STEP
     else:
-        labels = [open_rows.relabelled(missing, s, torch.full_like(y, v)) for v in (1.0, 0.0)]
+        labels = [relabelled(open_rows, missing, s, torch.full_like(y, v)) for v in (1.0, 0.0)]
         width = 1.0
     select, outcome = (v.cpu().numpy() for v in softening.indices(rows))
     part = StackedRows(

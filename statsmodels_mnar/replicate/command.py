@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ..datasets import find_file
+from ..results.page import write_atomically
 from . import masked, sensitivity, tables
 from .jobs import Job, Runner, runner
 from .report import draw_beside_paper, markdown, side_by_side, write
@@ -187,7 +188,8 @@ def _one(name: str, settings: Settings, out: Path, run_all: Runner) -> str:
     item = ITEMS[name]
     records = pd.DataFrame(run_all(item.jobs(settings), name))
     out.mkdir(parents=True, exist_ok=True)
-    records.to_csv(out / f"{name}_runs.csv", index=False)  # first: it is what took long
+    runs = out / f"{name}_runs.csv"
+    write_atomically(runs, records.to_csv(index=False))  # first: it is what took long
     frames, text, picture = item.present(records)
     text = f"# {name}: {item.title}\n\n{text}"
     write(out, name, frames, text, picture() if find_spec("matplotlib") is not None else None)

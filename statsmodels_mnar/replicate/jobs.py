@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..datasets import Experiment, load_experiment
+from ..progress import progress_bar
 
 Record = dict[str, Any]
 """One row of a table of runs."""
@@ -35,10 +37,8 @@ class Runner:
 
     def __call__(self, jobs: Sequence[Job], label: str) -> list[Record]:
         """The records of all jobs, in the order of the jobs."""
-        from tqdm.auto import tqdm
-
         found: dict[int, list[Record]] = {}
-        with tqdm(total=len(jobs), desc=label, unit="run", disable=not self._progress) as bar:
+        with progress_bar(self._progress, label, len(jobs), unit="run") as bar:
             for number, records in self._results(jobs):
                 found[number] = records
                 bar.update()
@@ -68,15 +68,16 @@ def runner(processes: int, progress: bool = True) -> Iterator[Runner]:
         return
     # Spawned, because torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=_prepare_process) as pool:
         yield Runner(pool, progress)
 
 
-def _one_thread() -> None:
-    """In a process of our own; the user's keeps its threads."""
+def _prepare_process() -> None:
+    """One thread, and a silent end on Ctrl-C, in a process of our own; the user's is left alone."""
     import torch
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @lru_cache(maxsize=8)

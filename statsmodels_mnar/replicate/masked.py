@@ -39,6 +39,7 @@ MECHANISMS: dict[str, float | None] = {
 }  # fmt: skip
 STRATA = 10  # groups of RFLearn
 _STEP = 1e-4  # of the numerical derivatives, in standard deviations
+_MARKS = "ovsDx+^"  # lines apart in grey too
 
 
 @lru_cache(maxsize=4)
@@ -235,8 +236,9 @@ def draw(lost: pd.DataFrame) -> Any:
     for i, (score, label) in enumerate(panels.items()):
         for j, dataset in enumerate(datasets):
             part = lost[lost["dataset"] == dataset]
-            for method, line in part.groupby("method", sort=False):
-                grid[i, j].plot(line["mechanism"], line[score], marker="o", ms=3, label=method)
+            for k, (method, line) in enumerate(part.groupby("method", sort=False)):
+                mark = _MARKS[k % len(_MARKS)]
+                grid[i, j].plot(line["mechanism"], line[score], marker=mark, ms=4, label=method)
             grid[i, j].tick_params(axis="x", rotation=30)
             if i == 0:
                 grid[i, j].set_title(dataset)

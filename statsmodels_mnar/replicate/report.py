@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..results.page import png, write_atomically
+
 _DIGITS = {"train": 2, "test": 2, "f1": 2, "threshold": 4, "seconds": 2}
 
 
@@ -67,6 +69,7 @@ def _plus_minus(value: float, sd: float, digits: int) -> str:
 def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
     """The paper's and our values of one quantity, a panel for each data set."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     frame = frame[frame["quantity"] == quantity]
     datasets = list(frame["dataset"].unique())
@@ -88,6 +91,9 @@ def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
     if quantity == "seconds":
         for axes in grid:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -95,7 +101,7 @@ def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
 def write(out: Path, name: str, frames: dict[str, pd.DataFrame], text: str, picture: Any) -> None:
     """Write ``name``.md, one CSV for each frame, and ``name``.png where there is a picture."""
     for suffix, frame in frames.items():
-        frame.to_csv(out / f"{name}{suffix}.csv", index=False)
-    (out / f"{name}.md").write_text(text.rstrip() + "\n", encoding="utf-8")
+        write_atomically(out / f"{name}{suffix}.csv", frame.to_csv(index=False))
+    write_atomically(out / f"{name}.md", text.rstrip() + "\n")
     if picture is not None:
-        picture.savefig(out / f"{name}.png", dpi=150)
+        write_atomically(out / f"{name}.png", png(picture, 150))

@@ -205,7 +205,7 @@ def beside_paper(table: str, runs: pd.DataFrame, quantities: list[str]) -> pd.Da
     frame = pd.DataFrame(
         {
             "ours": protocol.mean(),
-            "ours_sd": protocol.std(ddof=0),
+            "ours_sd": protocol.std(ddof=0).where(protocol.size() > 1),
             "runs": protocol.size(),
         }
     )
@@ -221,8 +221,12 @@ def beside_paper(table: str, runs: pd.DataFrame, quantities: list[str]) -> pd.Da
 
 
 def missingness(runs: pd.DataFrame) -> pd.DataFrame:
-    """eta, s-bar and 1/(2 - s-bar) beside the paper's, whose s-bar is read off the threshold."""
-    numbers = paper_numbers("table2").set_index(["dataset", "method", "quantity"])["value"]
+    """eta, s-bar and 1/(2 - s-bar) beside the paper's.
+
+    Its s-bar is that of its figure's caption, and read off the threshold on Drug, which has none.
+    """
+    numbers = paper_numbers().query("table in ('table2', 'figure3')")
+    numbers = numbers.set_index(["dataset", "method", "quantity"])["value"]
     rows = []
     for record in runs.to_dict("records"):
         link = "probit" if record["method"] == PROBIT_LR.name else "logit"
@@ -236,7 +240,7 @@ def missingness(runs: pd.DataFrame) -> pd.DataFrame:
                 "eta": record["eta"],
                 "paper_eta": numbers[dataset, "", "eta"],
                 "soft": record["soft"],
-                "paper_soft": 2.0 - 1.0 / threshold,
+                "paper_soft": numbers.get((dataset, link, "soft"), 2.0 - 1.0 / threshold),
                 "threshold": 1.0 / (2.0 - record["soft"]),
                 "paper_threshold": threshold,
                 "difference": 1.0 / (2.0 - record["soft"]) - threshold,

@@ -156,6 +156,13 @@ class BiasCorrResults(SelectionResults):
     def _criteria(self) -> dict[str, float]:
         return {"objective": self.llf, "soft_selection": self.soft_selection}
 
+    def _first_stage_record(self) -> dict[str, Any] | None:
+        return {
+            "select": self.first_stage.select.name,
+            "outcome": self.first_stage.outcome.name,
+            "soft_selection": self.soft_selection,
+        }
+
     def _header_rows(self) -> dict[str, str]:
         return {
             "Objective:": f"{self.llf:#.6g}",

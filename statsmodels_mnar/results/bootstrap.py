@@ -13,9 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ..engine.resampled import cluster_weights, row_weights
 from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
-from .replicates import Replicates, collect, progress_bar
+from ..progress import progress_bar
+from .groups import column_names
+from .replicates import Replicates, collect
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Kind = Literal["pairs", "cluster", "weighted"]
 
-_DRAWN_AT_ONCE = 64  # sets of row weights held in memory
+_DRAWN_AT_ONCE = 64  # at most so many sets of row weights are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,37 +201,35 @@ def bootstrap(
     A resample is a set of row weights, so designs are built once.
     """
     options = refit_options(results, fit_options)
-    if results.model._in_partitions and (groups is not None or results._group_columns):
-        results.model.design.refuse("the cluster")
-    codes = results._groups if groups is None else results._codes(groups)
-    kind = kind or ("cluster" if codes else "pairs")
+    in_partitions = results.model._in_partitions
+    ways: tuple[Any, ...]
+    if in_partitions:
+        ways = results._group_columns if groups is None else column_names(groups)
+    else:
+        ways = results._groups if groups is None else results._codes(groups)
+    kind = kind or ("cluster" if ways else "pairs")
     if kind not in get_args(Kind):
         raise ValueError(f"kind={kind!r} is unknown; use one of {get_args(Kind)}")
     if not (isinstance(n_rep, int | np.integer) and n_rep >= 2):
         raise ValueError(f"n_rep={n_rep!r} must be an integer of at least 2")
-    if kind == "cluster" and len(codes) != 1:
+    if (kind == "cluster" and not ways) or (kind != "pairs" and len(ways) > 1):
         raise ValueError(
-            "kind='cluster' resamples one way of clustering: pass groups=, or fit with "
-            f"cov_type='cluster' and one way (here {len(codes)})"
+            f"kind={kind!r} resamples one way of clustering: pass groups=, or fit with "
+            f"cov_type='cluster' and one way (here {len(ways)})"
         )
-    design, generator = results.model.design, np.random.default_rng(rng)
-    if results.model._in_partitions:
-        solutions = _partitioned_refits(results, n_rep, kind, generator, options)
-        bar = progress_bar(solutions, n_rep, "bootstrap", progress)
-        found = collect(results, bar, n_rep)
-        return BootstrapResults(**found, kind=kind, acceleration=None, source=results)
-    own = design.row_weights
-    clusters = codes[0] if codes and kind != "pairs" else None
-    draws = (
-        resampled(own, design.weight_kind, clusters, generator, weighted=kind == "weighted")
-        for _ in range(n_rep)
-    )
-    solutions = refits(results, draws, n_jobs, options)
-    bar = progress_bar(solutions, n_rep, "bootstrap", progress)
+    clusters: Any = ways[0] if ways and kind != "pairs" else None  # codes, or a column's name
+    weighted, generator = kind == "weighted", np.random.default_rng(rng)
+    if in_partitions:
+        solutions = _partitioned_refits(results, n_rep, generator, clusters, weighted, options)
+    else:
+        own, of = results.model.design.row_weights, results.model.design.weight_kind
+        draws = (resampled(own, of, clusters, generator, weighted=weighted) for _ in range(n_rep))
+        solutions = refits(results, draws, n_jobs, options)
+    bar = progress_bar(progress, "bootstrap", n_rep, solutions)
     return BootstrapResults(
         **collect(results, bar, n_rep),
         kind=kind,
-        acceleration=_acceleration(results, clusters),
+        acceleration=None if in_partitions else _acceleration(results, clusters),
         source=results,
     )
 
@@ -236,18 +237,19 @@ def bootstrap(
 def _partitioned_refits(
     results: SelectionResults,
     n_rep: int,
-    kind: str,
     rng: np.random.Generator,
+    groups: str | None,
+    weighted: bool,
     options: dict[str, Any],
 ) -> Iterator[Solution | str]:
     """Of rows in partitions, which draw their own weights."""
-    if not results._is_likelihood:
-        results.model.design.refuse("what the first stages of each replicate say")
     options = dict(options)
     if options.pop("method") != "newton":
         raise ValueError("a bootstrap of rows in partitions needs method='newton'")
     start = np.asarray(options.pop("start_params", results.params), dtype=float)
-    return results.model._refit_resampled(n_rep, rng, start, weighted=kind == "weighted", **options)
+    return results.model._refit_resampled(
+        n_rep, rng, start, weighted=weighted, groups=groups, **options
+    )
 
 
 def resampled(
@@ -258,25 +260,12 @@ def resampled(
     *,
     weighted: bool,
 ) -> Floats:
-    """Row weights of one resample, (n,).
-
-    Rows, or clusters of rows, are drawn with replacement; a row of count w is w observations.
-    ``weighted`` gives them standard exponential weights instead (Rubin's Bayesian bootstrap; w
-    observations have a gamma weight), which leaves no row out.
-    """
-    n = len(own)
+    """Row weights of one resample of the rows, or of clusters of them, (n,)."""
     if clusters is not None:
-        n_groups = int(clusters.max()) + 1
-        if weighted:
-            return own * rng.standard_exponential(n_groups)[clusters]
-        drawn = np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups)
-        return own * drawn[clusters]
+        return own * cluster_weights(int(clusters.max()) + 1, rng, weighted=weighted)[clusters]
     counts = weight_kind == "freq_weights"
-    if weighted:
-        return rng.standard_gamma(own) if counts else own * rng.standard_exponential(n)
-    if counts:
-        return rng.multinomial(int(own.sum()), own / own.sum()).astype(float)
-    return own * np.bincount(rng.integers(n, size=n), minlength=n)
+    size = int(own.sum()) if counts else len(own)
+    return row_weights(own, size, rng, weighted=weighted, counts=counts)
 
 
 def refits(
@@ -290,7 +279,8 @@ def refits(
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
-        while drawn := list(islice(draws, _DRAWN_AT_ONCE)):
+        at_once = min(_DRAWN_AT_ONCE, results.model._refits_at_once(start))
+        while drawn := list(islice(draws, at_once)):
             yield from results.model.refit_weights(
                 np.stack(drawn), start, options["penalty"], **known
             )

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types as pdt
 from scipy.stats import norm
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
@@ -37,6 +38,7 @@ from ..inference.probabilities import (
     Quantity,
     check_which,
 )
+from .latex import SectionedSummary
 from .partitions import mean_row, partition_effects, zero_row
 
 Floats = NDArray[np.float64]
@@ -123,7 +125,7 @@ class MarginalEffects:
         )  # fmt: skip
         ends = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
         table.insert_header_row(0, ["", _HEADINGS[self.method], "std err", "z", "P>|z|", *ends])
-        found = Summary()
+        found = SectionedSummary()
         left = [("Dep. Variable:", [self.endog_name]), ("Which:", [self.which])]
         right = [("Method:", [self.method]), ("At:", [self.at])]
         found.add_table_2cols(
@@ -400,6 +402,9 @@ class Effects(GenericLikelihoodModelResults):
                 f"variables has {name!r}, which is not a column of the data that which={which!r} "
                 f"reads; those are {read}"
             )
+        column = frame[name]
+        if pdt.is_numeric_dtype(column.dtype) and np.isinf(column.to_numpy(dtype=float)).any():
+            raise ValueError(f"variables: {name} is infinite on some rows of the data; drop them")
 
     def _designs_of(self, frame: pd.DataFrame, own: bool, which: str) -> Designs:
         """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""

@@ -180,7 +180,8 @@ def read(results: Any, found: Findings) -> list[Statement]:
 def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
     if found.independence is None or not np.isfinite(found.independence.pvalue):
         return []
-    test, level = str(found.independence), f"{1 - found.alpha:.0%}"
+    test = str(found.independence)
+    kind = f"{1 - found.alpha:.0%} {'profile ' if found.profile is not None else ''}interval"
     estimate, low, high = _error_correlation(results, found)
     interval = f"{low:.2f} to {high:.2f}" if np.isfinite([low, high]).all() else ""
     if found.independence.pvalue >= found.alpha:
@@ -196,7 +197,7 @@ def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
     if interval:
         more = "more" if estimate > 0 else "less"
         text += (
-            f" The error correlation is {estimate:.2f} ({level} interval {interval}): among rows "
+            f" The error correlation is {estimate:.2f} ({kind} {interval}): among rows "
             f"with the same covariates, labelled ones have {y} = 1 {more} often than unlabelled "
             "ones."
         )

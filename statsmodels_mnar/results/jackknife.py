@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..progress import progress_bar
 from .bootstrap import refit_options, refits
-from .replicates import Replicates, collect, progress_bar
+from .replicates import Replicates, collect
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -75,7 +76,7 @@ def jackknife(
         counts = own
     left_out = np.flatnonzero(counts > 0)
     solutions = refits(results, _without(own, codes, counts, left_out), n_jobs, options)
-    bar = progress_bar(solutions, len(left_out), "jackknife", progress)
+    bar = progress_bar(progress, "jackknife", len(left_out), solutions)
     found = collect(results, bar, len(left_out))
     numbers = left_out[found["replicates"].index]
     found["replicates"].index = numbers

@@ -145,14 +145,19 @@ def facts(pairs: Iterable[tuple[str, str]], caption: str) -> str:
 
 def figure(ax: Any, alt: str, caption: str) -> str:
     """The figure of matplotlib axes, embedded."""
-    picture = io.BytesIO()
-    ax.figure.savefig(picture, format="png", dpi=160, metadata={"Software": None})
     width, height = (round(96 * inches) for inches in ax.figure.get_size_inches())
-    data = base64.b64encode(picture.getvalue()).decode("ascii")
+    data = base64.b64encode(png(ax.figure, 160)).decode("ascii")
     return (
         f'<figure>\n<img src="data:image/png;base64,{data}" width="{width}" height="{height}" '
         f'alt="{escape(alt)}" />\n<figcaption>{escape(caption)}</figcaption>\n</figure>'
     )
+
+
+def png(figure: Any, dpi: int) -> bytes:
+    """A matplotlib figure as the content of a file."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi, metadata={"Software": None})
+    return picture.getvalue()
 
 
 def preformatted(text: str) -> str:
@@ -164,11 +169,11 @@ def folded(heading: str, body: str) -> str:
     return f"<details>\n<summary>{escape(heading)}</summary>\n{body}\n</details>"
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file that is either whole or not there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

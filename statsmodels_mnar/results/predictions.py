@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
+from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..engine.execution import DaskPartitions, LocalPartitions, Store
 from ..inference.prediction import (
@@ -21,6 +22,7 @@ from ..inference.prediction import (
     predict_average,
     predict_with_errors,
 )
+from ..progress import progress_bar
 from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 
 Floats = NDArray[np.float64]
@@ -121,9 +123,7 @@ class Predictions(GenericLikelihoodModelResults):
             write_predictions, predictor, str(folder.resolve()), tuple(keep),
             each=range(len(parts)),
         )  # fmt: skip
-        from tqdm.auto import tqdm
-
-        return list(tqdm(written, total=len(parts), desc="predict", disable=not progress))
+        return list(progress_bar(progress, "predict", len(parts), written, unit="partition"))
 
     def _predictor(self, which: tuple[str, ...]) -> FramePredictor:
         design = self.model.design
@@ -152,7 +152,10 @@ class Predictions(GenericLikelihoodModelResults):
         offset_select: Any,
     ) -> tuple[dict[str, Any], pd.Index | None]:
         """Keywords for the model's ``predict``, and the index of the rows."""
-        formulas = self.model.design.outcome_spec is not None
+        design = self.model.design
+        formulas = design.outcome_spec is not None
+        if isinstance(design, SavedDesign):
+            design.check_columns(exog, exog_select)
         if exog is not None and transform and formulas and exog_select is None:
             offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
             exog, exog_select = self.model.design_for(exog, which)

@@ -16,7 +16,8 @@ from ..inference.checks import check_alpha
 from ..inference.identification import Identification, identify
 from ..inference.paths import Closed, Path
 from ..inference.profile import Profile, profile
-from .sensitivities import Sensitivities, progress_bar, values_of
+from ..progress import progress_bar
+from .sensitivities import Sensitivities, values_of
 
 Floats = NDArray[np.float64]
 
@@ -125,8 +126,8 @@ class Profiles(Sensitivities):
         closed = self._closed()
         path = closed.path(param)
         values = None if grid is None else _on_path(path, grid)
-        with progress_bar(progress, "profile") as tick:
-            return profile(path, self.llf, closed.names, grid=values, alpha=alpha, tick=tick)
+        with progress_bar(progress, "profile") as bar:
+            return profile(path, self.llf, closed.names, grid=values, alpha=alpha, tick=bar.update)
 
     def _check_profile(self) -> None:
         """Refuse where a likelihood ratio has no meaning."""

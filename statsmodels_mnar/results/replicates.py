@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
+from .latex import SectionedSummary
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -78,7 +79,7 @@ class Replicates:
         """The same as a table to print, with what failed below it; ``alpha`` of the intervals."""
         frame = self.summary_frame(alpha)
         cells = [[f"{v:.4f}" for v in row] for row in frame.to_numpy()]
-        smry = Summary()
+        smry = SectionedSummary()
         smry.tables.append(
             SimpleTable(
                 cells,
@@ -129,12 +130,3 @@ def collect(
         "boundary": boundary,
         "model": type(model).__name__,
     }
-
-
-def progress_bar(refits: Iterator[Any], total: int, name: str, progress: bool) -> Iterator[Any]:
-    """The refits, with a bar over them where asked for."""
-    if not progress:
-        return refits
-    from tqdm.auto import tqdm
-
-    return iter(tqdm(refits, total=total, desc=name, unit="fit"))

@@ -9,7 +9,7 @@ from statsmodels.base.model import GenericLikelihoodModelResults
 
 from . import page
 from .findings import Findings, gather
-from .record import as_json
+from .record import as_json, fit_record, report_record
 from .sections import page_of
 from .sensitivities import check_alpha
 
@@ -57,23 +57,14 @@ class Reporting(GenericLikelihoodModelResults):
 
         Notes
         -----
-        Keys of the JSON record, whose ``schema`` is 1:
+        The JSON record has the keys of :meth:`to_json`, so that ``from_json`` reads it, and:
 
-        - ``model``, ``normalization``, ``formula``, ``select_formula``, ``alpha``
-        - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights
-        - ``status``: name, message, converged, boundary, method, iterations, penalty
-        - ``fit``: the criteria of ``glance()``
-        - ``params``, ``bse``, ``pvalues``, ``conf_int``: by parameter
-        - ``cov``: type, description, names, matrix
+        - ``bse``, ``pvalues``, ``conf_int``: by parameter; ``alpha`` of the intervals
         - ``dependence``: sigma, rho, error_corr, each with estimate, std_error, conf_low, conf_high
-        - ``independence``: method, statistic, df, p_value; null for BiasCorr
         - ``effects``: by probability ("mean", "mean-selected", "mean-unselected") and variable:
           effect, std_error, statistic, p_value, conf_low, conf_high
         - ``shares``: of outcome 1 among all, labelled (observed) and unlabelled rows
         - ``identification``: condition, excluded, exclusion_p_value
-        - ``notes``: sentences; ``versions``: of Python and the packages
-
-        What does not exist is null; infinite numbers are "inf" or "-inf".
 
         Examples
         --------
@@ -101,9 +92,59 @@ class Reporting(GenericLikelihoodModelResults):
         elif path.suffix.lower() == ".tex":
             text = _latex(self, found)
         else:
-            text = as_json(self, found)
+            text = as_json(report_record(self, found))
         page.write_atomically(path, text)
         return path
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The fit as a JSON text, which ``from_json`` reads; it holds no code and no data.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it too, whole or not at all.
+
+        Returns
+        -------
+        str
+
+        Notes
+        -----
+        Numbers are written to the last digit. Keys of the record, whose ``schema`` is 1:
+
+        - ``model``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum lies on
+          a face), ``integration``, ``formula``, ``select_formula`` (as text)
+        - ``equations``: names of the columns, outcome and select
+        - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
+        - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,
+          options
+        - ``fit``: the criteria of ``glance()``
+        - ``likelihoods``: value (of the objective), llf, llnull, ignorable (at rho = 0), faces
+        - ``apart``: params, value and converged of the two equations fitted apart
+        - ``params``: by parameter; ``cov``: type, description, n_groups, names, matrix;
+          ``hessian``
+        - ``independence``: method, statistic, df, p_value; null for BiasCorr
+        - ``accuracy``: rule, finer, difference, shift, simulated, replaced
+        - ``biascorr``: select, outcome, soft_selection; null for other models
+        - ``notes``: sentences; ``versions``: of Python and the packages
+
+        What does not exist is null; infinite numbers are "inf" or "-inf".
+
+        Examples
+        --------
+        >>> from statsmodels_mnar import GreeneSelectionLogit, from_json
+        >>> from statsmodels_mnar.datasets import simulate_greene
+        >>> sim = simulate_greene(2_000, rng=1)
+        >>> results = GreeneSelectionLogit.from_formula(
+        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        >>> again = from_json(results.to_json())
+        >>> bool((again.params == results.params).all())
+        True
+        """
+        text = as_json(fit_record(self))
+        if path is not None:
+            page.write_atomically(Path(path), text)
+        return text
 
 
 def check_path(path: str | Path) -> Path:
@@ -131,4 +172,5 @@ def _check_matplotlib() -> None:
 def _latex(results: Any, found: Findings) -> str:
     parts = [results.summary(alpha=found.alpha)]
     parts += [effects.summary(found.alpha) for effects in found.effects.values()]
-    return "% Needs \\usepackage{booktabs}.\n" + "\n".join(part.as_latex() for part in parts) + "\n"
+    tables = "\n\n".join(part.as_latex() for part in parts)
+    return f"% Needs \\usepackage{{booktabs}}.\n{tables}\n"

@@ -116,7 +116,10 @@ def _estimates(results: Any, found: Findings) -> str:
     dependence = results.dependence_table(found.alpha)
     dependence = dependence.set_axis(["estimate", "std err", *_ends(found.alpha)], axis=1)
     parts.append(page.table(dependence.rename_axis("quantity"), "Dependence of the two equations"))
-    criteria = [(_CRITERIA[name], f"{v:#.6g}") for name, v in results._criteria().items()]
+    criteria = [
+        (_CRITERIA[name], f"{value:#.{4 if name == 'prsquared' else 6}g}")
+        for name, value in results._criteria().items()
+    ]
     parts.append(
         page.facts(
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.base.model import (
-    LikelihoodModelResults,
     LikelihoodResultsWrapper,
 )
 from statsmodels.tools._decorators import cache_readonly
@@ -20,6 +19,7 @@ from statsmodels.tools._decorators import cache_readonly
 from ..engine.binary import Independent, fit_independent
 from ..engine.solution import Solution, Status
 from ..inference import covariance
+from ..inference.accuracy import Accuracy
 from ..inference.checks import check_alpha
 from ..inference.covariance import Covariance, Meat
 from ..inference.dependence import Dependence, dependence, dependence_table
@@ -52,6 +52,8 @@ class Fit:
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
     starts: tuple[tuple[Floats, Solution], ...] = ()  # of the free form's search
     asked: Any = None  # normalization asked for; None: the model's own, not that of a face
+    inner: Solution | None = None  # where the search ran to the face, if it did
+    accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
 
 
 class SelectionResults(
@@ -87,6 +89,10 @@ class SelectionResults(
     _is_likelihood: ClassVar[bool] = True
 
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
+        self._take(fit)
+        self._set_covariance(cov_type, cov_kwds)
+
+    def _take(self, fit: Fit) -> None:
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
         model = fit.model
         self.model = model
@@ -108,8 +114,17 @@ class SelectionResults(
             "score_norm": fit.solution.score_norm,
         }
         self.nobs_selected = model.design.counts.selected
-        self._set_covariance(cov_type, cov_kwds)
-        self.normalized_cov_params = self.cov_params_default
+
+    @classmethod
+    def restored(cls, fit: Fit, found: Covariance, known: dict[str, Any]) -> Self:
+        """Results whose covariance is known already, and with it what ``summary`` shows."""
+        results = cls.__new__(cls)
+        results._take(fit)
+        results._groups, results._group_columns, results._use_correction = (), (), True
+        results._take_covariance(found)
+        for name, value in known.items():
+            results._summary_cache(name, lambda value=value: value)
+        return results
 
     # -- covariance --------------------------------------------------------------------------------
 
@@ -153,10 +168,12 @@ class SelectionResults(
         self._groups, self._group_columns, self._use_correction = read_groups(
             cov_type, cov_kwds, self.model
         )
-        found = self._covariance(cov_type)
+        self._take_covariance(self._covariance(cov_type))
+
+    def _take_covariance(self, found: Covariance) -> None:
         self.cov_type = found.cov_type
         self.cov_kwds = {"description": found.description, "n_groups": found.n_groups}
-        self.cov_params_default = found.matrix
+        self.cov_params_default = self.normalized_cov_params = found.matrix
 
     def get_robustcov_results(
         self, cov_type: str = "HC0", **cov_kwds: Any
@@ -173,13 +190,12 @@ class SelectionResults(
         other._cache = {}
         other._simulation_error = None  # it was beside the other standard errors
         other._set_covariance(cov_type, cov_kwds)
-        other.normalized_cov_params = other.cov_params_default
         return SelectionResultsWrapper(other)
 
-    def conf_int(self, alpha: float = 0.05, cols: Any = None) -> Any:
-        """Intervals of the parameters at level 1 - ``alpha``, of those at ``cols`` if given."""
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Normal intervals of the parameters at level 1 - ``alpha``."""
         check_alpha(alpha)
-        return super().conf_int(alpha, cols)
+        return super().conf_int(alpha)
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -197,6 +213,15 @@ class SelectionResults(
     def converged(self) -> bool:
         """At a maximum of the closed model, interior or on a face."""
         return self.status.converged or self.status.boundary
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """What the error of the integration means for the estimates; print it.
+
+        The log-likelihood and the score at the solution, evaluated once more by a finer rule. None
+        for members of a batch, such as the fits of a Monte Carlo.
+        """
+        return self.fit_info.accuracy
 
     @property
     def _form(self) -> Any:
@@ -226,12 +251,12 @@ class SelectionResults(
 
     # -- likelihoods -------------------------------------------------------------------------------
 
-    @cache_readonly
+    @property
     def llf(self) -> float:
         """Log-likelihood, without the penalty."""
         if self.fit_info.penalty == 0.0:
             return self.solution.value
-        return self.model.loglike(self.params)
+        return self._summary_cache("llf", lambda: self.model.loglike(self.params))
 
     @property
     def llindep(self) -> float:
@@ -374,6 +399,10 @@ class SelectionResults(
         names = ("llf", "llindep", "aic", "bic", "prsquared")
         return {name: getattr(self, name) for name in names}
 
+    def _first_stage_record(self) -> dict[str, Any] | None:
+        """What a file says of BiasCorr's first stages."""
+        return None
+
     def _header_rows(self) -> dict[str, str]:
         """The right-hand rows of the summary's header, after the counts."""
         rows = {
@@ -395,6 +424,34 @@ class SelectionResults(
 
     # -- storage -----------------------------------------------------------------------------------
 
+    def save(self, fname: Any, remove_data: bool = False) -> None:
+        """Write a pickle of these results, model and data included.
+
+        A pickle is read with the versions that wrote it, and reading one runs whatever code is in
+        it: :meth:`load` only files that you trust. :meth:`to_json` writes a file that holds no
+        code.
+
+        Parameters
+        ----------
+        fname : str, Path or file
+        remove_data : bool
+            Drop the rows before; predictions for new data still work.
+        """
+        super().save(fname, remove_data)
+
+    @classmethod
+    def load(cls, fname: Any) -> Any:
+        """Read what :meth:`save` wrote.
+
+        Reading a pickle runs whatever code is in it: never load a file from someone you do not
+        trust. ``from_json`` reads files of :meth:`to_json`, which hold no code.
+
+        Parameters
+        ----------
+        fname : str, Path or file
+        """
+        return super().load(fname)
+
     def __getstate__(self) -> dict[str, Any]:
         model = self.model
         if self._is_likelihood and model._in_partitions and model._rows is not None:
@@ -405,8 +462,7 @@ class SelectionResults(
         """Drop all arrays of the length of the data; predict on new data still works."""
         _ = self.llf, self.bse, self.identification
         if self._is_likelihood:
-            _ = self.llnull
-            tables.independence_line(self)
+            _ = self.llnull, tables.independence(self)
         super().remove_data()
         self.model.remove_data()
 
@@ -431,4 +487,4 @@ class SelectionResultsWrapper(LikelihoodResultsWrapper):
     """Puts names and index on what the results return."""
 
 
-wrap.populate_wrapper(SelectionResultsWrapper, LikelihoodModelResults)
+wrap.populate_wrapper(SelectionResultsWrapper, SelectionResults)

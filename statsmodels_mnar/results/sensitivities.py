@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +23,7 @@ from ..inference.sensitivity import (
     tipping_points,
     worst_case,
 )
+from ..progress import progress_bar
 
 Floats = NDArray[np.float64]
 
@@ -122,12 +122,12 @@ class Sensitivities(GenericLikelihoodModelResults):
                 raise ValueError(
                     f"{name}: the refit at {lost[0]:.4g} did not converge; use a narrower range"
                 )
-            tick(len(grid))
+            bar.update(len(grid))
             rows = [_target(results, target, variable, which, alpha) for results in fitted]
             table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
             return table.assign(loglik=[results.llf for results in fitted])
 
-        with progress_bar(progress, "sensitivity") as tick:
+        with progress_bar(progress, "sensitivity") as bar:
             table = refit(values).rename_axis(name)
             tipping = None
             if target != "prevalence":
@@ -322,15 +322,3 @@ def values_of(name: str, given: Any) -> Floats:
     if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"{name} must be numbers without NaN, got {given!r}")
     return values
-
-
-@contextmanager
-def progress_bar(show: bool, label: str) -> Iterator[Callable[[int], Any]]:
-    """A tqdm bar's update, where asked for."""
-    if not show:
-        yield lambda count: None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(desc=label, unit="fit") as bar:
-        yield bar.update

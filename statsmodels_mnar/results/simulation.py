@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from .replicates import Replicates, collect, progress_bar
+from ..progress import progress_bar
+from .replicates import Replicates, collect
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -99,7 +100,7 @@ def simulation_error(results: SelectionResults, n_sets: int, *, progress: bool) 
     solutions = results.model.refit_draws(
         n_sets, np.asarray(results.params), results.fit_info.penalty, **limits
     )
-    bar = progress_bar(solutions, n_sets, "sets of draws", progress)
+    bar = progress_bar(progress, "sets of draws", n_sets, solutions)
     names = results.model.param_names
     return SimulationError(
         **collect(results, bar, n_sets),

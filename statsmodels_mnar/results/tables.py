@@ -14,6 +14,8 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.integration import Quadrature
 from ..engine.solution import Status
+from ..inference.independence import IndependenceTest
+from .latex import SectionedSummary
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
@@ -77,6 +79,8 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(_boundary_note(results))
     elif not status.converged:
         found.append(f"{_sentence(status.value)}.")
+    if results.accuracy is not None and results.accuracy.note:
+        found.append(results.accuracy.note)
     if results.weakness:
         found.append(results.weakness)
     if status is Status.STOPPED:
@@ -179,7 +183,7 @@ def summary(
     names = list(xname) if xname is not None else model.param_names
     if len(names) != len(results.params):
         raise ValueError(f"xname must be {len(results.params)} names, got {len(names)}")
-    smry = Summary()
+    smry = SectionedSummary()
     left, right = _header(results)
     smry.add_table_2cols(
         results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
@@ -203,15 +207,16 @@ def summary(
     return smry
 
 
-def independence_line(results: SelectionResults) -> str:
-    """The test of independence, which outlives the data."""
-    return results._summary_cache("independence", lambda: str(results.test_independence()))
+def independence(results: SelectionResults) -> IndependenceTest | None:
+    """The test of independence, which outlives the data; None where there is none."""
+    if results.status is Status.STOPPED or not results._is_likelihood:
+        return None
+    return results._summary_cache("independence", results.test_independence)
 
 
 def _footer(results: SelectionResults) -> list[str]:
-    lines = []
-    if results.status is not Status.STOPPED and results._is_likelihood:
-        lines.append(independence_line(results))
+    test = independence(results)
+    lines = [] if test is None else [str(test)]
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")
     if results._simulation_error is not None:
         lines += textwrap.wrap(results._simulation_error.verdict, _WIDTH)

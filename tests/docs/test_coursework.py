@@ -31,8 +31,8 @@ def test_every_question_has_a_good_answer_and_a_solution(path):
     found = cells(path)
     questions = [i for i, (_, body) in enumerate(found) if "## Question" in body]
     assert len(questions) >= 5
-    assert any("*Hint.*" in found[i][1] for i in questions)
     for i in questions:
+        assert "*Hint.*" in found[i][1]
         assert "*A good answer*" in found[i][1]
         head, code = found[i + 1]
         assert "solution" in head and "print(" in code

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows, Simulation
+from statsmodels_mnar.engine.batches import rekeyed, relabelled, resampled, stacked
 from statsmodels_mnar.engine.binary import fit_binaries, fit_binary
 from statsmodels_mnar.engine.halfline import LOGIT, PROBIT
 from statsmodels_mnar.engine.integration import Quadrature
@@ -110,7 +111,7 @@ def test_data_sets_of_their_own_end_where_they_end_alone(name, kind, B):
     sets = [DATA[kind](seed) for seed in range(B)]
     objective, at = problem(sets[0], name)
     alone = [objective.with_rows(Rows.build(**data)) for data in sets]
-    together = objective.with_rows(Rows.stacked([o.rows for o in alone]))
+    together = objective.with_rows(stacked([o.rows for o in alone]))
     parts = maximize_many(together, at["start"][None], free=at["free"], chunk=20)
     found = [solution for part in parts for solution in part]
     statuses = {solution.status for solution in found}
@@ -141,7 +142,7 @@ def test_resampled_rows_are_the_rows_drawn():
     data = soft(3)
     rows = Rows.build(**data)
     weights = torch.as_tensor(drawn(4, np.random.default_rng(0)))[:, rows.order]
-    own = rows.resampled(weights)
+    own = resampled(rows, weights)
     assert own.batched
     assert own.n < 0.75 * N
     theta = torch.as_tensor(np.random.default_rng(1).standard_normal((4, 7)) * 0.3)
@@ -163,7 +164,8 @@ def test_labels_of_their_own():
     y = np.where(missing, rng.integers(0, 2, (3, N)), data["y"])
     order = rows.order
     batch = Objective(
-        rows.relabelled(
+        relabelled(
+            rows,
             torch.as_tensor(missing)[order],
             torch.as_tensor(s)[:, order],
             torch.as_tensor(y)[:, order],
@@ -184,7 +186,7 @@ def test_draws_of_their_own_are_those_of_other_keys():
     rows, form = Rows.build(**data), FreeForm(Simulation(16))
     keys = rows.key + N * torch.arange(1, 4)[:, None]
     theta = np.random.default_rng(1).standard_normal((3, 7)) * 0.3
-    batch = Objective(rows.rekeyed(keys), form).evaluate(theta, 1)
+    batch = Objective(rekeyed(rows, keys), form).evaluate(theta, 1)
     for b in range(3):
         shifted = Rows.build(**data, key=np.arange(N) + N * (b + 1))
         single = Objective(shifted, form).evaluate(theta[b], 1)
@@ -194,7 +196,7 @@ def test_draws_of_their_own_are_those_of_other_keys():
 
 def test_what_needs_one_set_of_rows_refuses_many():
     rows = Rows.build(**simulate(0))
-    own = rows.resampled(torch.ones(2, N, dtype=torch.float64))
+    own = resampled(rows, torch.ones(2, N, dtype=torch.float64))
     for ask in ("row_values", "row_scores", "opg"):
         with pytest.raises(ValueError, match=f"{ask} needs rows that all members share"):
             getattr(Objective(own, FreeForm()), ask)(np.zeros(7))

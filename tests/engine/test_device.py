@@ -26,6 +26,7 @@ from statsmodels_mnar.engine import (
     resolve_device,
     special,
 )
+from statsmodels_mnar.engine.batches import rekeyed, relabelled, stacked
 from statsmodels_mnar.engine.binary import fit_binaries
 from statsmodels_mnar.engine.device import block_rows
 from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws
@@ -182,9 +183,9 @@ def test_members_with_rows_of_their_own_stay_on_the_device(fake_cuda, name):
     soft = torch.full((2, 6), 0.3, dtype=torch.float64, device=fake_cuda)
     keys = rows.key + torch.arange(2, device=fake_cuda)[:, None]
     for own in (
-        Rows.stacked([rows, rows]),
-        rows.relabelled(rows.tilt < 1.0, soft, soft),
-        rows.rekeyed(keys),
+        stacked([rows, rows]),
+        relabelled(rows, rows.tilt < 1.0, soft, soft),
+        rekeyed(rows, keys),
     ):
         target = Objective(own, FORMS[name])
         theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
@@ -223,8 +224,8 @@ def test_newton_step_stays_on_the_device(fake_cuda, name):
     search.step()
     assert_on(fake_cuda, search.theta, search.radius, search.at.value, search.at.hessian)
     score, information, _ = scaled_model(target, search.theta, free, search.at)
-    norm, maximum, flat = judge(score, information, search.at.value, 6.0, 1e-8)
-    assert {norm.device.type, maximum.device.type, flat.device.type} == {"cuda"}
+    for found in judge(score, information, search.at.value, 6.0, 1e-8):
+        assert found.device.type == "cuda"
 
 
 @pytest.mark.parametrize("kind", DRAW_KINDS)
@@ -290,3 +291,5 @@ def test_blocks_fit_the_cache_on_a_cpu_and_the_budget_elsewhere():
     assert block_rows(32, cuda, 2**28) == 2**28 // (96 * 32)
     assert block_rows(10_000, cpu, 2**20) == 1  # the budget comes first
     assert block_rows(10**9, cuda, 2**20) == 1
+    assert block_rows(32, cpu, 2**28, n_more=2**20) == 2**28 // (8 * (12 * 32 + 2**20))
+    assert block_rows(32, cuda, 2**28, n_arrays=24) == 2**28 // (192 * 32)

@@ -84,6 +84,13 @@ def test_memory_spool_and_threads_give_the_same_digits(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_room_for_the_work_on_items_is_left_free(tmp_path, whole):
+    free = Store(5 * whole.nbytes, str(tmp_path), room=2)
+    kept = [free.put(whole) for _ in range(5)]
+    assert len(spooled(tmp_path)) == 2  # three in memory, and room for two
+    assert all(torch.equal(get().X, whole.X) for get in kept)
+
+
 def test_packed_rows_are_the_rows(whole):
     header, numbers = whole.pack()
     again = Rows.unpack(header, numbers.copy())

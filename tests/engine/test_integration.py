@@ -47,6 +47,19 @@ def test_trapezoid_keeps_its_promise(sigma, rho, tol):
         assert np.abs(error).max() < max(tol, 1e-12)  # the sums themselves round
 
 
+def test_weights_are_those_of_the_standard_normal():
+    nodes = [
+        Quadrature().nodes([1.0], [0.5], CPU),
+        Quadrature(n_nodes=50).nodes([1.0], [0.5], CPU),
+        Quadrature(rule="gauss-hermite").nodes([1.0], [0.5], CPU),
+    ]
+    for rule in nodes:
+        for power, moment in ((0, 1.0), (1, 0.0), (2, 1.0), (4, 3.0)):
+            assert float((rule.weight * rule.e**power).sum()) == pytest.approx(moment, abs=1e-10)
+    drawn = Simulation(n_draws=7).nodes(torch.arange(3))
+    assert float((drawn.weight * torch.ones_like(drawn.e)).sum(1)[0, 0]) == pytest.approx(1.0)
+
+
 def test_nodes_of_a_batch_are_those_of_its_members_padded_with_zero_weight():
     sigma, athrho = [0.5, 4.0, 1.0], [0.1, 2.0, -1.0]
     batch = Quadrature().nodes(sigma, athrho, CPU)

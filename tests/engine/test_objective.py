@@ -253,6 +253,31 @@ def test_draws_are_kept_between_evaluations_only_where_they_fit(arrays, monkeypa
     assert not fresh._draws
 
 
+def test_draws_are_kept_for_one_size_of_blocks_and_for_every_form(arrays):
+    form = FORMS["simulation"]
+    theta = theta_for(form)
+    target = Objective(Rows.build(**arrays), form, block_size=7)
+    target.evaluate(theta)
+    shared = target.with_form(dataclasses.replace(form, standardized=True))
+    assert shared._draws is target._draws
+    assert not target.with_form(LoadingForm())._draws
+    bytes_kept = sum(nodes.e.nbytes for nodes in target._draws.values())
+    target.block_size = 11
+    target.evaluate(theta)
+    assert sum(nodes.e.nbytes for nodes in target._draws.values()) == bytes_kept
+
+
+def test_members_are_so_many_that_their_rows_fit_into_half_the_budget(arrays):
+    rows = Rows.build(**arrays)
+    theta = theta_for(LoadingForm())
+    one = rows.nbytes_of_one
+    assert rows.resampled(rows.weight[None]).nbytes <= one < 1.1 * rows.nbytes
+    for members in (1, 3):
+        target = Objective(rows, LoadingForm(), memory_budget=(2 * members + 1) * one)
+        assert target.members_at_once(theta) == members
+    assert Objective(rows, LoadingForm(), memory_budget=1).members_at_once(theta) == 1
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 

@@ -186,6 +186,30 @@ def test_newton_leaves_a_saddle_point():
     assert found.value > at.value.item() + 1.0
 
 
+def test_every_path_up_a_flat_top_ends_at_its_highest_point():
+    """Within 1e-9 of the largest log-likelihood lnsigma spans 1e-3: there paths used to stop."""
+    rng = np.random.default_rng(15)
+    n = 400
+    x, z, u = rng.standard_normal((3, n))
+    s = (0.3 + 0.5 * x + z + u > 0).astype(float)
+    e = 0.6 * u + 0.8 * rng.standard_normal(n)
+    y = (0.2 + x + 1.5 * e + rng.logistic(size=n) > 0).astype(float)
+    X, W = np.column_stack([np.ones(n), x]), np.column_stack([np.ones(n), x, z])
+    target = Objective(Rows.build(X, W, np.where(s == 1, y, np.nan), s), FreeForm())
+    starts = np.zeros((2, target.n_params))
+    starts[:, -2:] = [[0.7, 1.2], [0.0, 0.5]]
+    found = maximize_batch(target, starts)
+    assert all(solution.status is Status.CONVERGED for solution in found)
+    errors = np.sqrt(np.diag(np.linalg.inv(-found[0].hessian)))
+    assert errors[-2] > 10.0
+    assert found[0].n_iter != found[1].n_iter
+    np.testing.assert_allclose(found[0].params, found[1].params, atol=1e-6)
+    for solution in found:
+        at = target.evaluate(solution.params)
+        assert at.value.item() == pytest.approx(solution.value, abs=1e-11)
+        np.testing.assert_allclose(solution.hessian, at.hessian[0], rtol=1e-11)
+
+
 def test_callback_sees_every_iteration(small):
     target = Objective(Rows.build(**small), LoadingForm())
     for method in ("newton", "bfgs"):

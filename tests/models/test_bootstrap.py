@@ -357,6 +357,7 @@ def test_jackknife_of_rows_clusters_and_counts():
 # -- other draws ---------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::statsmodels_mnar.IntegrationAccuracyWarning")
 def test_simulation_error_is_the_spread_over_seeds(simulated):
     options = SIGMA_FIXED | {"integration": Simulation(40, "random")}
     results = fit(simulated, options=options)

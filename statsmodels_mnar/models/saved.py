@@ -1,0 +1,425 @@
+"""Results from a JSON file: read, checked and nothing else; no text of the file is evaluated."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.data import Counts
+from ..design.partitioned import SavedDesign
+from ..design.values import Dropped, WeightKind
+from ..engine.binary import Independent
+from ..engine.draws import DRAW_KINDS
+from ..engine.integration import Integration, Quadrature, Rule, Simulation
+from ..engine.optimize import Method
+from ..engine.solution import Solution, Status
+from ..inference.accuracy import Accuracy
+from ..inference.covariance import ESTIMATORS, Covariance
+from ..inference.independence import IndependenceTest
+from ..results.record import SCHEMA
+from ..results.selection import Fit, SelectionResultsWrapper
+from .base import SelectionModel
+from .biascorr import BiasCorrLogit
+from .first_stage import FirstStage, Trained
+from .greene import GreeneSelectionLogit
+from .normalization import Normalization
+from .probit import ProbitSelection
+
+Floats = NDArray[np.float64]
+
+_MODELS: dict[str, type[SelectionModel]] = {
+    cls.__name__: cls for cls in (GreeneSelectionLogit, BiasCorrLogit, ProbitSelection)
+}
+_LARGEST_FILE = 2**28  # bytes
+_HUGE = 1e100  # no estimate; products of such numbers overflow
+_NOT = "not a file of results:"
+_LARGEST_DEPENDENCE = 50.0  # of lnsigma, athrho and the loading
+_REPRODUCED = 1e-6  # relative difference of log-likelihoods of the same data
+
+
+def from_json(source: str | Path, model: SelectionModel | None = None) -> SelectionResultsWrapper:
+    """Results from what ``results.to_json()`` or ``results.report("fit.json")`` wrote.
+
+    Nothing in the file is evaluated: it is safe to read one from someone you do not trust, which a
+    pickle is not. What is missing or malformed raises an error that names the key.
+
+    Parameters
+    ----------
+    source : str or Path
+        The JSON text, or the path of a file.
+    model : model, optional
+        The model that was fitted, built by you from your formulas and data. It must have the same
+        parameters, and its log-likelihood at the estimates must be that of the file.
+
+    Returns
+    -------
+    results
+        Without a model: estimates, covariance, tests, tables, and predictions for designs given as
+        arrays, or as frames with the columns of the design. The formulas are kept as text and not
+        evaluated. With a model: everything, predictions from data frames included.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit, from_json
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     sim.formula, sim.select_formula, sim.data, normalization="loading")
+    >>> text = model.fit().to_json()
+    >>> results = from_json(text)
+    >>> results.predict([[1.0, 0.0, 0.0]]).round(3)
+    array([0.347])
+    >>> from_json(text, model).predict(sim.data.head(1)).round(3).tolist()
+    [0.236]
+    """
+    record = _parse(source)
+    if record.at("schema").value != SCHEMA:
+        record.at("schema").refuse(f"is of another version of this package; known is {SCHEMA}")
+    saved = _model(record)
+    results = saved._results_class.restored(
+        _fit(record, saved), _covariance(record, saved), _known(record)
+    )
+    if model is not None:
+        _attach(results, record, model)
+    return SelectionResultsWrapper(results)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of the file, and the key under which it stands."""
+
+    value: Any
+    key: str = ""
+
+    def refuse(self, why: str) -> NoReturn:
+        shown = (
+            type(self.value).__name__ if isinstance(self.value, dict | list) else repr(self.value)
+        )
+        raise ValueError(f"{_NOT} {self.key or 'its content'} {why}, got {shown[:60]}")
+
+    def at(self, name: str) -> _Value:
+        """The value under a key, which must be there."""
+        if not isinstance(self.value, dict):
+            self.refuse("must be an object")
+        key = f"{self.key}.{name}" if self.key else name
+        if name not in self.value:
+            raise ValueError(f"{_NOT} the key {key!r} is missing")
+        return _Value(self.value[name], key)
+
+    @property
+    def absent(self) -> bool:
+        return self.value is None
+
+    def items(self) -> list[tuple[str, _Value]]:
+        if not isinstance(self.value, dict):
+            self.refuse("must be an object")
+        return [(name, self.at(name)) for name in self.value]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            self.refuse("must be a text")
+        return self.value
+
+    def choice(self, known: Any) -> str:
+        if self.text() not in known:
+            self.refuse(f"must be one of {', '.join(known)}")
+        return self.value
+
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.refuse("must be true or false")
+        return self.value
+
+    def integer(self, least: int = 0) -> int:
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.refuse("must be an integer")
+        if not least <= self.value < 2**53:
+            self.refuse(f"must be at least {least} and below 2^53")
+        return self.value
+
+    def number(self, low: float = -_HUGE, high: float = _HUGE) -> float:
+        """A finite number between these."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            self.refuse("must be a number")
+        if not low <= self.value <= high:
+            self.refuse(f"must lie between {low:g} and {high:g}")
+        return float(self.value)
+
+    def any_number(self) -> float:
+        """A number, "inf" or "-inf"; NaN where it is null."""
+        if self.value is None:
+            return math.nan
+        return float(self.value) if self.value in ("inf", "-inf") else self.number()
+
+    def items_of(self) -> list[_Value]:
+        if not isinstance(self.value, list):
+            self.refuse("must be a list")
+        return [_Value(v, f"{self.key}[{i}]") for i, v in enumerate(self.value)]
+
+    def names(self) -> tuple[str, ...]:
+        found = tuple(each.text() for each in self.items_of())
+        if not found or len(set(found)) < len(found):
+            self.refuse("must be different names")
+        return found
+
+    def vector(self, size: int) -> Floats:
+        found = self.items_of()
+        if len(found) != size:
+            self.refuse(f"must have {size} numbers and has {len(found)}")
+        return np.array([each.number() for each in found], dtype=float)
+
+    def matrix(self, size: int) -> Floats:
+        """A symmetric matrix; of NaN where all its entries are null."""
+        rows = self.items_of()
+        if len(rows) != size:
+            self.refuse(f"must have {size} rows and has {len(rows)}")
+        if all(each.value == [None] * size for each in rows):
+            return np.full((size, size), np.nan)
+        found = np.array([each.vector(size) for each in rows])
+        if not np.allclose(found, found.T, rtol=1e-8, atol=1e-12 * np.abs(found).max()):
+            self.refuse("must be symmetric")
+        return found
+
+
+def _parse(source: str | Path) -> _Value:
+    text = _text(source)
+    try:
+        return _Value(
+            json.loads(
+                text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_integer
+            )
+        )
+    except RecursionError:
+        raise ValueError(f"{_NOT} it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{_NOT} it is no JSON ({error})") from error
+
+
+def _text(source: str | Path) -> str:
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        return source
+    if not isinstance(source, str | Path):
+        raise TypeError(f"source must be a JSON text or a path, got {type(source).__name__}")
+    path = Path(source)
+    if not path.is_file():
+        raise FileNotFoundError(f"source={str(source)[:200]!r} is neither a JSON text nor a file")
+    if path.stat().st_size > _LARGEST_FILE:
+        raise ValueError(
+            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: no file of results"
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(path)!r} is not a file of results: it is no UTF-8 text") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{_NOT} the key {twice!r} stands twice in one object")
+    return found
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 400 else math.inf
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{_NOT} {name} is no number of JSON")
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+def _model(record: _Value) -> SelectionModel:
+    """The model without its rows, formulas as text."""
+    cls = _MODELS[record.at("model").choice(_MODELS)]
+    design = _design(record)
+    normalization = _normalization(record.at("normalization"))
+    integration = _integration(record.at("integration"))
+    model = cls.__new__(cls)
+    try:
+        model._set_up(design, pandas=True, normalization=normalization, integration=integration)
+    except ValueError as error:
+        raise ValueError(f"{_NOT} normalization: {error}") from error
+    for name in ("formula", "select_formula"):
+        if not record.at(name).absent:
+            setattr(model, name, record.at(name).text())
+    if isinstance(model, BiasCorrLogit):
+        own, nothing = record.at("biascorr"), np.empty(0)
+        names = (own.at("select").text(), own.at("outcome").text())
+        model._stage = FirstStage(*(Trained(name, nothing) for name in names))
+        model._known_soft = own.at("soft_selection").number(0.0, 1.0)
+    return model
+
+
+def _design(record: _Value) -> SavedDesign:
+    data, equations = record.at("data"), record.at("equations")
+    nobs = data.at("nobs").number(1.0, 2.0**53)
+    labelled = data.at("labelled").number(0.0, nobs)
+    weights = data.at("weights")
+    dropped = {name: data.at("dropped").at(name).integer() for name in Dropped._fields}
+    return SavedDesign.of(
+        equations.at("outcome").names(),
+        equations.at("select").names(),
+        data.at("outcome").text(),
+        data.at("select").text(),
+        None if weights.absent else weights.choice(get_args(WeightKind)),  # type: ignore[arg-type]
+        Dropped(**dropped),
+        Counts(int(nobs), int(labelled), nobs, labelled, (0.0, 1.0)),
+        data.at("constant").flag(),
+    )
+
+
+def _normalization(found: _Value) -> Normalization:
+    if isinstance(found.value, str):
+        return found.value
+    return {name: value.any_number() for name, value in found.items()}
+
+
+def _integration(found: _Value) -> Integration:
+    if found.at("by").choice(("Quadrature", "Simulation")) == "Simulation":
+        return Simulation(
+            found.at("n_draws").integer(1),
+            found.at("kind").choice(DRAW_KINDS),  # type: ignore[arg-type]
+            found.at("rng").integer(),
+            found.at("redraw").flag(),
+        )
+    nodes = found.at("n_nodes")
+    return Quadrature(
+        found.at("rule").choice(get_args(Rule)),  # type: ignore[arg-type]
+        None if nodes.absent else nodes.integer(2),
+        found.at("tol").number(1e-15, 1e-2),
+    )
+
+
+def _fit(record: _Value, model: SelectionModel) -> Fit:
+    status, likelihoods, apart = (record.at(name) for name in ("status", "likelihoods", "apart"))
+    names = model.param_names
+    params = record.at("params")
+    if [name for name, _ in params.items()] != names:
+        params.refuse(f"must have the keys {', '.join(names)}")
+    estimates = np.array([value.number() for _, value in params.items()])
+    for name in model._parametrized.names:
+        params.at(name).number(-_LARGEST_DEPENDENCE, _LARGEST_DEPENDENCE)
+    free = model._estimated
+    hessian = np.zeros((len(free), len(free)))
+    hessian[np.ix_(free, free)] = record.at("hessian").matrix(len(names))
+    n_coef = model.k_outcome + model.k_select
+    solution = Solution(
+        params=model._expand(estimates),
+        value=likelihoods.at("value").any_number(),
+        score_norm=status.at("score_norm").any_number(),
+        hessian=hessian,
+        n_iter=status.at("iterations").integer(),
+        trace=(),
+        status=Status[status.at("name").choice([s.name.lower() for s in Status]).upper()],
+    )
+    independent = Independent(
+        apart.at("params").vector(n_coef),
+        apart.at("value").any_number(),
+        apart.at("converged").flag(),
+    )
+    faces = {name: value.any_number() for name, value in likelihoods.at("faces").items()}
+    options = {name: value.value for name, value in status.at("options").items()}
+    return Fit(
+        model, solution, independent, status.at("method").choice(get_args(Method)), None,
+        status.at("penalty").number(0.0), faces, options,
+        asked=_normalization(record.at("asked")), accuracy=_accuracy(record.at("accuracy")),
+    )  # fmt: skip
+
+
+def _covariance(record: _Value, model: SelectionModel) -> Covariance:
+    found = record.at("cov")
+    if found.at("names").names() != tuple(model.param_names):
+        found.at("names").refuse(f"must be {', '.join(model.param_names)}")
+    matrix = found.at("matrix").matrix(model.nparams)
+    groups = tuple(each.integer(2) for each in found.at("n_groups").items_of())
+    converged = record.at("status").at("converged").flag()
+    # Of two ways of clustering the difference of matrices need not be positive, nor that of a
+    # Hessian which is not at a maximum.
+    if np.isfinite(matrix).all() and converged and len(groups) < 2:
+        scale = np.sqrt(np.abs(np.diag(matrix)))
+        scaled = matrix / np.where(scale > 0, np.outer(scale, scale), 1.0)
+        if (np.diag(matrix) < 0).any() or np.linalg.eigvalsh(scaled)[0] < -1e-6:
+            found.at("matrix").refuse("must be positive semidefinite")
+    known = (*ESTIMATORS, *model._results_class._more_cov_types)
+    return Covariance(
+        matrix, found.at("type").choice(known), found.at("description").text(), groups
+    )
+
+
+def _accuracy(found: _Value) -> Accuracy | None:
+    if found.absent:
+        return None
+    before = found.at("replaced")
+    if not before.absent and not before.at("replaced").absent:
+        before.at("replaced").refuse("must be null")
+    return Accuracy(
+        found.at("rule").text(), found.at("finer").text(), found.at("difference").any_number(),
+        found.at("shift").any_number(), found.at("simulated").flag(), _accuracy(before),
+    )  # fmt: skip
+
+
+def _known(record: _Value) -> dict[str, Any]:
+    """What the summary shows and only the data could tell."""
+    likelihoods, test = record.at("likelihoods"), record.at("independence")
+    known: dict[str, Any] = {"llf": likelihoods.at("llf").any_number()}
+    for name in ("llnull", "ignorable"):
+        if not likelihoods.at(name).absent:
+            known[name] = likelihoods.at(name).number()
+    if not test.absent:
+        method = test.at("method").choice(("lr", "wald", "score"))
+        known["independence"] = IndependenceTest(
+            method, test.at("statistic").any_number(), test.at("p_value").any_number(),
+            test.at("df").integer(1),
+        )  # fmt: skip
+    return known
+
+
+# -- with a model ----------------------------------------------------------------------------------
+
+
+def _attach(results: Any, record: _Value, model: Any) -> None:
+    """Put the user's model in place of the one without rows."""
+    saved = results.model
+    if type(model) is not type(saved):
+        raise ValueError(f"model must be a {type(saved).__name__}, got {type(model).__name__}")
+    asked = _normalization(record.at("asked"))
+    if not _same(model.normalization, asked):
+        raise ValueError(f"model has normalization={model.normalization!r}, the file {asked!r}")
+    own = model._sibling(saved.normalization, integration=saved.integration)
+    penalty = results.fit_info.penalty
+    if isinstance(own, BiasCorrLogit) and penalty > 0.0:  # as fit does
+        own._stage = own._train(None, penalty)
+        own._rows = own._training_rows = own._known_soft = None
+    if own.param_names != saved.param_names:
+        raise ValueError(
+            f"model has the parameters {own.param_names}, the file {saved.param_names}"
+        )
+    value, expected = own.loglike(results.params), results.llf
+    if not abs(value - expected) <= _REPRODUCED * (1.0 + abs(expected)):
+        raise ValueError(
+            f"model has the log-likelihood {value:.8g} at the estimates and the file "
+            f"{expected:.8g}: its data, weights or options are others"
+        )
+    results.model = own
+    results.fit_info = replace(results.fit_info, model=own)
+
+
+def _same(one: Normalization, other: Normalization) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return dict(one) == dict(other)
+    return one == other

@@ -1,0 +1,451 @@
+"""Hostile questions to fitted models: new data, arguments of methods, files and options.
+
+The second half of the catalogue: here each entry is a call of its own, not data at a door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from statsmodels_mnar import (
+    BiasCorrLogit,
+    DesignError,
+    GreeneSelectionLogit,
+    ProbitSelection,
+    compare,
+    vuong_test,
+)
+from statsmodels_mnar.__main__ import main
+from statsmodels_mnar.baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
+
+from .catalogue import error
+from .doors import BASE, OUTCOME, SELECT, arrays_of, clean_data
+
+
+@dataclass(frozen=True)
+class Question:
+    """A call and what users get."""
+
+    topic: str
+    name: str
+    ask: Callable[[], Any]
+    raises: type[Exception] | None = None
+    says: tuple[str, ...] = ()
+    equals: Callable[[], Any] | None = None
+    same: str = ""
+
+    @property
+    def gets(self) -> str:
+        """What users get, in words."""
+        if self.raises is not None:
+            return error(self.raises, self.says)
+        return self.same
+
+
+QUESTIONS: list[Question] = []
+
+
+def refuse(topic: str, name: str, raises: type[Exception], *says: str, ask: Any) -> None:
+    QUESTIONS.append(Question(topic, name, ask, raises, says))
+
+
+def accept(topic: str, name: str, same: str, *, ask: Any, equals: Any) -> None:
+    QUESTIONS.append(Question(topic, name, ask, equals=equals, same=same))
+
+
+# ---- the fits ------------------------------------------------------------------------------------
+
+FACTOR = f"{OUTCOME} + C(g)"
+NEW = BASE[["x", "w", "z", "g"]].iloc[:5]
+
+
+@cache
+def formulas() -> Any:
+    """Of formulas, with a factor."""
+    return GreeneSelectionLogit.from_formula(FACTOR, SELECT, BASE, normalization="loading").fit()
+
+
+@cache
+def arrays() -> Any:
+    """Of frames whose columns have names."""
+    return GreeneSelectionLogit(**arrays_of(BASE), normalization="loading").fit()
+
+
+@cache
+def biascorr() -> Any:
+    return BiasCorrLogit.from_formula(OUTCOME, SELECT, BASE, normalization="loading").fit()
+
+
+@cache
+def naive() -> Any:
+    return NaiveLogit.from_formula(FACTOR, SELECT, BASE).fit()
+
+
+@cache
+def naive_arrays() -> Any:
+    return NaiveLogit(**arrays_of(BASE)).fit()
+
+
+def by_hand(data: pd.DataFrame) -> np.ndarray:
+    """P(y = 1) of the fit with a factor, its integral by Gauss and Hermite."""
+    params = formulas().params
+    index = params["Intercept"] + params["x"] * data.x + params["w"] * data.w
+    index = index + data.g.map({"a": 0.0, "b": params["C(g)[T.b]"], "c": params["C(g)[T.c]"]})
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    shifted = index.to_numpy(dtype=float)[:, None] + params["loading"] * nodes
+    return (1 / (1 + np.exp(-shifted))) @ (weights / weights.sum())
+
+
+# ---- new data ------------------------------------------------------------------------------------
+
+T = "Predictions for new data"
+for _fit in (formulas, naive):
+    _who = "" if _fit is formulas else " of a baseline"
+    refuse(T, f"a level that was not seen{_who}", DesignError, "'q'", "not seen when the design",
+           ask=lambda f=_fit: f().predict(NEW.assign(g="q")))  # fmt: skip
+    refuse(T, f"a column that is missing{_who}", DesignError, "data lacks the column(s) w",
+           ask=lambda f=_fit: f().predict(NEW[["x", "g"]]))  # fmt: skip
+    refuse(T, f"text where numbers were{_who}", DesignError, "x was numeric", "pandas.to_numeric",
+           ask=lambda f=_fit: f().predict(NEW.assign(x=NEW.x.astype(str))))  # fmt: skip
+    refuse(T, f"complex numbers{_who}", DesignError, "x was numeric", "complex128",
+           ask=lambda f=_fit: f().predict(NEW.assign(x=1j)))  # fmt: skip
+    refuse(T, f"dates{_who}", DesignError, "x was numeric", "datetime64",
+           ask=lambda f=_fit: f().predict(NEW.assign(x=pd.Timestamp("2020"))))  # fmt: skip
+    refuse(T, f"two columns of one name{_who}", DesignError, "more than one column 'x'",
+           ask=lambda f=_fit: f().predict(pd.concat([NEW, NEW[["x"]]], axis=1)))  # fmt: skip
+    refuse(T, f"an array where a frame is needed{_who}", DesignError, "data must be a DataFrame",
+           ask=lambda f=_fit: f().predict(NEW[["x", "w"]].to_numpy()))  # fmt: skip
+    refuse(T, f"which is misspelled{_who}", ValueError, "which='men' is unknown; use",
+           ask=lambda f=_fit: f().predict(NEW, which="men"))  # fmt: skip
+refuse(T, "z is missing and needed", DesignError, "data lacks the column(s) z",
+       ask=lambda: formulas().predict(NEW.drop(columns="z"), which="prob-select"))  # fmt: skip
+for _name, _data in {
+    "plain rows": NEW,
+    "rows without z, which is not needed": NEW.drop(columns="z"),
+    "a duplicated index": NEW.set_axis([0] * 5, axis=0),
+    "sparse columns": NEW.assign(x=pd.arrays.SparseArray(NEW.x.to_numpy())),
+    "levels in another order": NEW.assign(g=pd.Categorical(NEW.g, categories=list("cba"))),
+    "narrow floats": NEW.assign(x=NEW.x.astype("float32")),
+}.items():
+    _clean = NEW.assign(x=_data.x.to_numpy(dtype=float))
+    accept(T, _name, "the probability by hand", ask=lambda d=_data: formulas().predict(d),
+           equals=lambda d=_clean: by_hand(d))  # fmt: skip
+accept(T, "True where numbers were", "the probability at one, by hand",
+       ask=lambda: formulas().predict(NEW.assign(x=True)),
+       equals=lambda: by_hand(NEW.assign(x=1.0)))  # fmt: skip
+accept(T, "NaN in a covariate", "NaN for that row",
+       ask=lambda: formulas().predict(NEW.assign(x=[np.nan, 1, 1, 1, 1])),
+       equals=lambda: np.append(np.nan, by_hand(NEW.assign(x=1.0))[1:]))  # fmt: skip
+accept(T, "inf in a covariate", "NaN for that row",
+       ask=lambda: formulas().predict(NEW.assign(x=[np.inf, 1, 1, 1, 1])),
+       equals=lambda: np.append(np.nan, by_hand(NEW.assign(x=1.0))[1:]))  # fmt: skip
+accept(T, "a covariate of 1e300", "a probability of one, with an interval",
+       ask=lambda: formulas().get_prediction(NEW.assign(x=1e300)).conf_int(),
+       equals=lambda: np.ones((5, 2)))  # fmt: skip
+accept(T, "no rows", "no predictions", ask=lambda: formulas().predict(NEW[:0]),
+       equals=lambda: np.empty(0))  # fmt: skip
+accept(T, "one row as a Series", "the probability by hand",
+       ask=lambda: formulas().predict(NEW.iloc[0]), equals=lambda: by_hand(NEW[:1]))  # fmt: skip
+
+refuse(T, "an integer whose power wraps around", DesignError, "the integers of k are too large",
+       ask=lambda: NaiveLogit.from_formula("y ~ I(k ** 5) + w", SELECT, BASE).fit()
+       .predict({"k": [7_000], "w": [0.0]}))  # fmt: skip
+
+X = arrays_of(BASE)["exog"].iloc[:5]
+for _fit in (arrays, naive_arrays):
+    _who = "" if _fit is arrays else " of a baseline"
+    accept(T, f"columns in another order{_who}", "the probabilities in the model's order",
+           ask=lambda f=_fit: f().predict(X[["w", "const", "x"]]),
+           equals=lambda f=_fit: f().predict(X.to_numpy()))  # fmt: skip
+    accept(T, f"a masked value in an array{_who}", "NaN for that row",
+           ask=lambda f=_fit: f().predict(np.ma.masked_equal(X.to_numpy(), X.iloc[0, 1])),
+           equals=lambda f=_fit: np.append(np.nan, f().predict(X.to_numpy())[1:]))  # fmt: skip
+    refuse(T, f"other columns{_who}", DesignError, "exog lacks the column(s) w", "const, x, q",
+           ask=lambda f=_fit: f().predict(X.rename(columns={"w": "q"})))  # fmt: skip
+    refuse(T, f"too few columns{_who}", DesignError, "exog must have 3 columns",
+           ask=lambda f=_fit: f().predict(X.to_numpy()[:, :2]))  # fmt: skip
+    refuse(T, f"a complex array{_who}", DesignError, "exog must be numeric",
+           ask=lambda f=_fit: f().predict(X.to_numpy() + 1j))  # fmt: skip
+    refuse(T, f"text in an array{_who}", DesignError, "exog must be numeric",
+           ask=lambda f=_fit: f().predict([["a", "b", "c"]]))  # fmt: skip
+refuse(T, "one design where two are needed", ValueError, "give exog and exog_select",
+       ask=lambda: arrays().predict(X, which="p11"))  # fmt: skip
+refuse(T, "designs of different rows", ValueError, "exog has 5 rows and exog_select 3",
+       ask=lambda: arrays().predict(
+           X, arrays_of(BASE)["exog_select"][:3], which="p11"))  # fmt: skip
+refuse(T, "an offset of the wrong length", ValueError, "offset must be one number or 5",
+       ask=lambda: formulas().predict(NEW, offset=[1, 2]))  # fmt: skip
+refuse(T, "an offset of text", ValueError, "offset must be numeric",
+       ask=lambda: formulas().predict(NEW, offset="g"))  # fmt: skip
+
+T = "Averages and effects"
+for _name, _weights, _text in (
+    ("negative weights", [-1, 1, 1, 1, 1], "agg_weights must be finite, not negative"),
+    ("weights of NaN", [np.nan, 1, 1, 1, 1], "agg_weights must be finite"),
+    ("weights that are all zero", np.zeros(5), "not all zero"),
+    ("weights of the wrong length", np.ones(3), "agg_weights must be 5 numbers"),
+    ("weights of text", "c", "agg_weights must be numbers"),
+):
+    refuse(T, f"an average with {_name}", ValueError, _text,
+           ask=lambda w=_weights: formulas().get_prediction(NEW, average=True, agg_weights=w)
+           )  # fmt: skip
+refuse(T, "an average over no rows", ValueError, "there are no rows to average over",
+       ask=lambda: formulas().get_prediction(NEW[:0], average=True))  # fmt: skip
+refuse(T, "an average over a row with NaN", ValueError, "1 row(s) cannot be averaged over", "Drop",
+       ask=lambda: formulas().get_prediction(
+           NEW.assign(x=[np.nan, 1, 1, 1, 1]), average=True))  # fmt: skip
+refuse(T, "a covariance of the wrong size", ValueError, "cov must be a 10 x 10 covariance",
+       ask=lambda: formulas().get_prediction(NEW, cov=np.eye(3)))  # fmt: skip
+refuse(T, "a covariance by name", ValueError, "cov must be numbers",
+       ask=lambda: formulas().get_prediction(NEW, cov="HC0"))  # fmt: skip
+EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
+    "at is misspelled": ({"at": "means"}, "at='means' is unknown; use one of"),
+    "method is misspelled": ({"method": "dxdy"}, "method='dxdy' is unknown; use one of"),
+    "a variable that is not there": ({"variables": ["q"]}, "variables has 'q'"),
+    "a variable of the other equation": ({"variables": ["z"]}, "variables has 'z'"),
+    "no variables": ({"variables": []}, "variables names nothing that varies"),
+    "data without variables": ({"data": NEW}, "data is read with variables= only"),
+    "data without rows": ({"variables": ["x"], "data": NEW[:0]}, "data has no rows"),
+    "data with NaN": (
+        {"variables": ["x"], "data": NEW.assign(x=[np.nan, 1, 1, 1, 2])}, "cannot be averaged"
+    ),
+    "data with inf": (
+        {"variables": ["x"], "data": NEW.assign(x=[np.inf, 1, 1, 1, 2])}, "variables: x is infinite"
+    ),
+    "data with a level that was not seen": (
+        {"variables": ["x"], "data": NEW.assign(g="q")}, "not seen when the design"
+    ),
+    "atexog of a column that is not there": ({"atexog": {"q": 1}}, "atexog has 'q'"),
+    "atexog of NaN": ({"atexog": {"x": np.nan}}, "atexog['x']=nan must be finite numbers"),
+    "atexog of text": ({"atexog": {"x": "a"}}, "atexog['x']='a' must be finite numbers"),
+    "weights of the wrong length": ({"weights": np.ones(3)}, "weights must be 400 numbers"),
+    "an elasticity of a level": ({"method": "eyex"}, "has no meaning for the discrete variable"),
+}  # fmt: skip
+for _name, (_options, _text) in EFFECTS.items():
+    refuse(T, f"effects: {_name}", ValueError, _text,
+           ask=lambda o=_options: formulas().get_margeff(**o))  # fmt: skip
+for _alpha in (-1, 0, 5, np.nan):
+    refuse(T, f"intervals at alpha={_alpha}", ValueError, "alpha=", "must lie between 0 and 1",
+           ask=lambda a=_alpha: formulas().conf_int(a))  # fmt: skip
+    refuse(T, f"intervals of a baseline at alpha={_alpha}", ValueError, "alpha=",
+           "must lie between 0 and 1", ask=lambda a=_alpha: naive().conf_int(a))  # fmt: skip
+accept(T, "parameters in another order, by their names", "the log-likelihood of the fit",
+       ask=lambda: formulas().model.loglike(formulas().params[::-1]),
+       equals=lambda: formulas().llf)  # fmt: skip
+refuse(T, "parameters of the wrong number", ValueError, "10 numbers",
+       ask=lambda: formulas().model.loglike([1.0]))  # fmt: skip
+
+# ---- other doors ---------------------------------------------------------------------------------
+
+T = "A target sample"
+LABELED, TARGET = BASE[BASE.s == 1].drop(columns="s"), BASE.drop(columns=["s", "y", "y_full"])
+
+
+def from_target(**changes: Any) -> Any:
+    options: dict[str, Any] = {
+        "formula": OUTCOME, "select_formula": "~ x + w + z", "labeled": LABELED, "target": TARGET,
+        "match_on": ["k"], "rng": 0, "normalization": "loading", "soft_selection": 0.3,
+    }  # fmt: skip
+    return BiasCorrLogit.from_target(**(options | changes)).fit()
+
+
+TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "an empty target": ({"target": TARGET[:0]}, ValueError, "target 0; both need some"),
+    "no labelled rows": ({"labeled": LABELED[:0]}, ValueError, "labeled has 0 rows"),
+    "a target that lacks a column": (
+        {"target": TARGET.drop(columns="z")}, DesignError, "target lacks the column(s) z"
+    ),
+    "labelled rows that lack a column": (
+        {"labeled": LABELED.drop(columns="z")}, DesignError, "labeled lacks the column(s) z"
+    ),
+    "two columns of one name": (
+        {"target": pd.concat([TARGET, TARGET[["x"]]], axis=1)}, DesignError,
+        "target has more than one column x",
+    ),
+    "a target that is a list": ({"target": [1, 2]}, DesignError, "data must be a DataFrame"),
+    "text where numbers were": (
+        {"target": TARGET.assign(x=TARGET.x.astype(str))}, DesignError, "x in '~ x + w'"
+    ),
+    "a selection formula with a left side": (
+        {"select_formula": "s ~ x"}, DesignError, "must have no left side"
+    ),
+    "a selection formula of None": (
+        {"select_formula": None}, DesignError, "select_formula must be a string"
+    ),
+    "n below the labelled rows": ({"n": 10}, ValueError, "n=10 must be an integer above the"),
+    "n that is no integer": ({"n": 600.7}, ValueError, "n=600.7 must be an integer above the"),
+    "n of text": ({"n": "many"}, ValueError, "n='many' must be an integer above the"),
+    "match_on of no column": ({"match_on": ["q"]}, ValueError, "match_on names 'q'"),
+    "match_on of nothing": ({"match_on": []}, ValueError, "match_on is empty"),
+    "an outcome of 1/2": (
+        {"labeled": LABELED.assign(y=LABELED.y + 1)}, DesignError, "found 1, 2"
+    ),
+}  # fmt: skip
+for _name, (_options, _kind, _text) in TARGETS.items():
+    refuse(T, _name, _kind, _text, ask=lambda o=_options: from_target(**o))
+accept(T, "match_on as text", "the fit with a list",
+       ask=lambda: from_target(match_on="k").params,
+       equals=lambda: from_target().params)  # fmt: skip
+accept(T, "labels in the target, which are not read", "the fit without them",
+       ask=lambda: from_target(target=TARGET.assign(y=1.0)).params,
+       equals=lambda: from_target().params)  # fmt: skip
+PARTS = {
+    "endog": LABELED.y,
+    "exog": LABELED[["x", "w"]],
+    "exog_target": TARGET[["x", "w"]],
+    "rng": 0,
+}
+accept(T, "arrays: columns in another order", "the design in the first order",
+       ask=lambda: BiasCorrLogit.from_target_arrays(
+           **(PARTS | {"exog_target": TARGET[["w", "x"]]})).design.X,
+       equals=lambda: BiasCorrLogit.from_target_arrays(**PARTS).design.X)  # fmt: skip
+refuse(T, "arrays: other columns", DesignError, "exog_target lacks the column(s) w",
+       ask=lambda: BiasCorrLogit.from_target_arrays(
+           **(PARTS | {"exog_target": TARGET[["x", "z"]]})))  # fmt: skip
+refuse(T, "arrays: an outcome of text", DesignError, "outcome", "I(endog == 'yes')",
+       ask=lambda: BiasCorrLogit.from_target_arrays(
+           **(PARTS | {"endog": np.where(LABELED.y == 1, "yes", "no")})))  # fmt: skip
+refuse(T, "arrays: levels", DesignError, "exog has columns that are not numeric: g",
+       ask=lambda: BiasCorrLogit.from_target_arrays(
+           **(PARTS | {"exog": LABELED[["x", "g"]]})))  # fmt: skip
+
+T = "Baselines and comparisons"
+refuse(T, "OracleLogit without all labels", DesignError, "needs the outcome of every row",
+       "NaiveLogit", ask=lambda: OracleLogit.from_formula(OUTCOME, SELECT, BASE))  # fmt: skip
+for _kind in (NaiveLogit, OracleLogit, IPWLogit, RobustBiasAware, RFLearn):
+    for _penalty in ("a", np.nan, -1.0):
+        refuse(T, f"{_kind.__name__} with penalty={_penalty!r}", ValueError, "penalty=",
+               "must be a finite number", ask=lambda k=_kind, p=_penalty: k.from_formula(
+                   "y_full ~ x + w" if k is OracleLogit else OUTCOME, SELECT, BASE
+               ).fit(penalty=p))  # fmt: skip
+for _name, _groups, _text in (
+    ("of three values", np.arange(3), "groups has 3 values"),
+    ("of too many values", np.arange(500), "groups has 500 values"),
+    ("with NaN", BASE.k.where(BASE.index > 4), "groups has missing values"),
+    ("of another table", BASE.k.set_axis(np.arange(10, 410)), "the index of groups"),
+):
+    refuse(T, f"RFLearn with groups {_name}", ValueError, _text,
+           ask=lambda g=_groups: RFLearn(**arrays_of(BASE), groups=g))  # fmt: skip
+refuse(T, "compare with a misspelled model", ValueError, "models=['naiv'] must be some of",
+       ask=lambda: compare(OUTCOME, SELECT, BASE, ("naiv",)))  # fmt: skip
+refuse(T, "compare with None", ValueError, "formula=None must be an outcome formula",
+       ask=lambda: compare(None))  # fmt: skip
+refuse(T, "compare with a number", ValueError, "got int", ask=lambda: compare([1]))
+refuse(T, "compare fits of other rows", ValueError, "other rows", ask=lambda: compare(
+    {"a": formulas(), "b": _other(BASE[:300])}))  # fmt: skip
+refuse(T, "compare fits of other data with the same index", ValueError, "other rows",
+       ask=lambda: compare({"a": formulas(), "b": _other(clean_data(seed=9))}))  # fmt: skip
+refuse(T, "Vuong's test of other data", ValueError, "two fits of the same rows",
+       ask=lambda: vuong_test(formulas(), _other(clean_data(seed=9))))  # fmt: skip
+
+
+def _other(data: pd.DataFrame) -> Any:
+    return GreeneSelectionLogit.from_formula(OUTCOME, SELECT, data, normalization="loading").fit()
+
+
+# ---- misspelled keywords -------------------------------------------------------------------------
+
+T = "Misspelled keywords"
+TYPO = {"mispelled": 1}
+# Every public callable of the package that takes further keywords, as a test makes sure of.
+KEYWORDS: dict[str, Callable[[], Any]] = {
+    "SelectionModel.from_formula": lambda: ProbitSelection.from_formula(
+        OUTCOME, SELECT, BASE, **TYPO
+    ),
+    "SelectionModel.fit": lambda: formulas().model.fit(**TYPO),
+    "ProbitSelection.__init__": lambda: ProbitSelection(**arrays_of(BASE), **TYPO),
+    "BiasCorrLogit.__init__": lambda: BiasCorrLogit(**arrays_of(BASE), **TYPO),
+    "BiasCorrLogit.fit": lambda: biascorr().model.fit(**TYPO),
+    "BiasCorrLogit.refit_weights": lambda: list(
+        biascorr().model.refit_weights(np.ones((1, 400)), biascorr().params, **TYPO)
+    ),
+    "Refits.refit_weights": lambda: list(
+        formulas().model.refit_weights(np.ones((1, 400)), formulas().params, **TYPO)
+    ),
+    "Refits.refit_draws": lambda: list(
+        GreeneSelectionLogit.from_formula(OUTCOME, SELECT, BASE, integration="simulation")
+        .refit_draws(1, np.zeros(9), **TYPO)
+    ),
+    "FromTarget.from_target": lambda: from_target(**TYPO),
+    "FromTarget.from_target_arrays": lambda: BiasCorrLogit.from_target_arrays(**PARTS, **TYPO),
+    "Baseline.from_formula": lambda: NaiveLogit.from_formula(OUTCOME, SELECT, BASE, **TYPO),
+    "compare": lambda: compare(OUTCOME, SELECT, BASE, **TYPO),
+    "Resampling.bootstrap": lambda: formulas().bootstrap(3, **TYPO),
+    "Resampling.jackknife": lambda: formulas().jackknife(**TYPO),
+    "SelectionResults.get_robustcov_results": lambda: formulas().get_robustcov_results(**TYPO),
+    "BiasCorrResults.sbar_path": lambda: biascorr().sbar_path([0.3], **TYPO),
+    "Plots.plot_profile": lambda: formulas().plot_profile("x", **TYPO),
+    "Plots.plot_sensitivity": lambda: formulas().plot_sensitivity(**TYPO),
+    "Plots.plot_margeff": lambda: formulas().plot_margeff(**TYPO),
+}  # fmt: skip
+for _name, _ask in KEYWORDS.items():
+    _kind = ValueError if _name.endswith("robustcov_results") else TypeError
+    refuse(T, _name, _kind, "mispelled", ask=_ask)
+for _method in ("predict", "get_prediction", "get_margeff", "profile", "sensitivity", "impute",
+                "summary", "test_independence", "tidy", "report", "conf_int"):  # fmt: skip
+    refuse(T, f"results.{_method}", TypeError, "mispelled",
+           ask=lambda m=_method: getattr(formulas(), m)(**TYPO))  # fmt: skip
+
+# ---- the command line ----------------------------------------------------------------------------
+
+T = "The command line"
+
+
+def command(*options: str, table: Any = BASE, formulas: tuple[str, str] = (OUTCOME, SELECT)) -> int:
+    """The exit code; what is said on the way is the text of an error."""
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said):
+        path = Path(folder, "data.csv")
+        if isinstance(table, pd.DataFrame):
+            table.to_csv(path, index=False)
+        elif table is not None:
+            path.write_bytes(table)
+        try:
+            code = main(["fit", str(path), *formulas, "--quiet", *options])
+        except SystemExit as stop:
+            code = int(str(stop.code))
+    if code == 2:
+        raise ValueError(said.getvalue())
+    return code
+
+
+TABLES: dict[str, tuple[Any, str]] = {
+    "no file": (None, "no such file"),
+    "an empty file": (b"", "the file is empty"),
+    "a header alone": (b"y,x,w,z,s\n", "has no rows"),
+    "a quote that does not end": (b'y,x\n"1,2\n', "not a table separated by ','"),
+    "bytes that are no text": (b"\xff\xfe\x00\x81" * 50, "not a text file in UTF-8"),
+    "semicolons": (b"y;x;w;z;s\n1;2;3;4;1\n", "use --sep ';'"),
+    "rows of different lengths": (b"y,x\n1,2\n1,2,3,4\n", "not a table separated by ','"),
+}
+for _name, (_table, _text) in TABLES.items():
+    refuse(T, _name, ValueError, _text, ask=lambda t=_table: command(table=t))
+OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "--groups of a column that is not there": (("--groups", "q"), "--groups 'q' is not a column"),
+    "--freq-weights of text": (("--freq-weights", "g"), "freq_weights must be numeric"),
+    "--prob-weights below zero": (("--prob-weights", "x"), "prob_weights must be >= 0"),
+    "--offset of text": (("--offset", "g"), "offset must be numeric"),
+    "--penalty of nan": (("--penalty", "nan"), "penalty=nan must be a nonnegative number"),
+    "--maxiter 0": (("--maxiter", "0"), "maxiter=0 must be a positive integer"),
+    "--alpha 7": (("--alpha", "7"), "--alpha 7 must lie between 0 and 1"),
+    "--normalization sigma=a": (("--normalization", "sigma=a"), "'a' is not a number"),
+    "--normalization tau=1": (("--normalization", "tau=1"), "it may fix 'sigma', 'rho' or both"),
+    "--out with another ending": (("--out", "x.doc"), "must end in one of"),
+    "--cov-type HC3": (("--cov-type", "HC3"), "invalid choice: 'HC3'"),
+    "a misspelled option": (("--penality", "1"), "unrecognized arguments: --penality"),
+}
+for _name, (_arguments, _text) in OPTIONS.items():
+    refuse(T, _name, ValueError, _text, ask=lambda a=_arguments: command(*a))
+accept(T, "a fit that does not converge", "exit code 3",
+       ask=lambda: command("--maxiter", "1", "--normalization", "loading"), equals=lambda: 3
+       )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Every hostile input of the catalogue, at every door it can come through."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from .catalogue import ENTRIES, Entry, trials
+from .doors import BASE, COMMAND, DOORS, Call, Numbers
+
+REFUSED = [(door, entry) for door, entry in trials() if entry.raises is not None]
+TAKEN = [(door, entry) for door, entry in trials() if entry.raises is None]
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else value.name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("door", "entry"), REFUSED, ids=_name)
+def test_the_error_names_the_argument_and_the_remedy(door: str, entry: Entry):
+    assert entry.raises is not None
+    kind = ValueError if door in COMMAND else entry.raises
+    with np.errstate(all="ignore"), pytest.raises(kind) as caught:
+        DOORS[door].numbers(entry.call())
+    for part in entry.says:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(("door", "entry"), TAKEN, ids=_name)
+def test_the_numbers_are_those_of_clean_data(door: str, entry: Entry):
+    assert entry.clean is not None
+    call = entry.call()
+    if entry.warns is None:
+        found = DOORS[door].numbers(call)
+    else:
+        with pytest.warns(entry.warns):
+            found = DOORS[door].numbers(call)
+    np.testing.assert_allclose(found, _expected(door, entry.clean()), rtol=DOORS[door].tolerance)
+
+
+def _expected(door: str, call: Call) -> Numbers:
+    if call.data is BASE and call.model is None and call.fit is None:
+        return _expected_of_base(door, call.outcome, call.select)
+    return DOORS[door].expected(call)
+
+
+@cache
+def _expected_of_base(door: str, outcome: str, select: str) -> Numbers:
+    return DOORS[door].expected(Call(BASE, outcome, select))
+
+
+def test_entries_have_names_of_their_own():
+    names = [(entry.topic, entry.name) for entry in ENTRIES]
+    assert len(set(names)) == len(names)

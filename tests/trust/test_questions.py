@@ -1,0 +1,68 @@
+"""Every hostile question of the catalogue, and that no public keyword is left out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import statsmodels_mnar
+from statsmodels_mnar import baselines, comparison, datasets
+from statsmodels_mnar.results.biascorr import BiasCorrResults
+from statsmodels_mnar.results.selection import SelectionResults
+
+from . import tables
+from .questions import KEYWORDS, QUESTIONS, Question
+
+
+def _name(question: Question) -> str:
+    return f"{question.topic}: {question.name}"
+
+
+REFUSED = [question for question in QUESTIONS if question.raises is not None]
+TAKEN = [question for question in QUESTIONS if question.raises is None]
+
+
+@pytest.mark.parametrize("question", REFUSED, ids=_name)
+def test_the_error_names_the_argument_and_the_remedy(question: Question):
+    assert question.raises is not None
+    with pytest.raises(question.raises) as caught:
+        question.ask()
+    for part in question.says:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("question", TAKEN, ids=_name)
+def test_the_answer_is_that_of_a_clean_question(question: Question):
+    assert question.equals is not None
+    np.testing.assert_allclose(question.ask(), question.equals(), rtol=1e-7, atol=1e-12)
+
+
+def test_the_page_shows_the_catalogue():
+    assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
+
+
+def public_callables() -> Iterator[Any]:
+    spaces = (statsmodels_mnar, baselines, comparison, datasets)
+    things = [getattr(space, name) for space in spaces for name in space.__all__]
+    for thing in [*things, SelectionResults, BiasCorrResults]:
+        if not inspect.isclass(thing):
+            yield thing
+            continue
+        for name, member in inspect.getmembers(thing, callable):
+            if name == "__init__" or not name.startswith("_"):
+                yield member
+
+
+def test_every_public_callable_with_further_keywords_is_asked():
+    found = set()
+    for thing in public_callables():
+        if not (getattr(thing, "__module__", None) or "").startswith("statsmodels_mnar"):
+            continue
+        parameters = inspect.signature(thing).parameters.values()
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            found.add(thing.__qualname__)
+    assert found - {"local_workers"} == set(KEYWORDS)  # whose keywords are those of dask
