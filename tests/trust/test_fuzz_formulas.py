@@ -131,36 +131,21 @@ def quoted(name: Any) -> str:
     return text if text.isidentifier() and text != "class" else f"Q({text!r})"
 
 
-def terms(names: list[str]) -> st.SearchStrategy[str]:
-    column = st.sampled_from(names)
-    factor = st.one_of(
-        column,
-        column,
-        st.builds("C({})".format, column),
-        st.builds("center({})".format, column),
-        st.builds("standardize({})".format, column),
-        st.builds("np.log({})".format, column),
-        st.builds("np.sign({})".format, column),
-        st.builds("I({} ** 2)".format, column),
-        st.builds("I({} > 0)".format, column),
-        st.builds("bs({}, df=4)".format, column),
-        st.builds("C({}, Sum)".format, column),
-        st.builds("C({}, Treatment('a'))".format, column),
-        st.sampled_from(["0", "1", "-1", "2", "1.5", "x.real", "nowhere", "np.nope(x)", "y", "s"]),
-    )  # fmt: skip
-    return st.recursive(
-        factor,
-        lambda inner: st.one_of(
-            st.builds("{} + {}".format, inner, inner),
-            st.builds("{} - {}".format, inner, factor),
-            st.builds("{}:{}".format, factor, factor),
-            st.builds("{}*{}".format, factor, factor),
-            st.builds("{}/{}".format, factor, factor),
-            st.builds("({})**2".format, inner),
-            st.builds("({})".format, inner),
-        ),
-        max_leaves=5,
-    )
+FACTORS = [
+    "{}", "{}", "{}", "C({})", "center({})", "standardize({})", "np.log({})", "np.sign({})",
+    "I({} ** 2)", "I({} > 0)", "bs({}, df=4)", "C({}, Sum)", "C({}, Treatment('a'))",
+    "0", "1", "-1", "2", "1.5", "x.real", "nowhere", "np.nope({})", "y", "s",
+]  # fmt: skip
+SHAPES = ["{} + {}", "{} + {}", "{} - {}", "{}:{}", "{}*{}", "{}/{}", "({})**2", "({})"]
+
+
+@st.composite
+def terms(draw: st.DrawFn, names: list[str], depth: int = 2) -> str:
+    """A right-hand side of some of the columns."""
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.sampled_from(FACTORS)).format(draw(st.sampled_from(names)))
+    shape = draw(st.sampled_from(SHAPES))
+    return shape.format(*(draw(terms(names, depth - 1)) for _ in range(shape.count("{}"))))
 
 
 LEFT = ["I(y > 0)", "y == 1", "Q('y')", "s", "x", "1", "y + x", "np.log(y)", "[1]"]
