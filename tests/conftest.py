@@ -59,6 +59,10 @@ def reference_dir() -> Path:
     return TESTS / "reference"
 
 
+# Set by pytest, and by torch when it first makes an optimiser.
+_OTHERS_VARIABLES = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+
+
 def _global_state() -> dict[str, Any]:
     """Snapshot what a library must leave as it found it, each item comparable with ``==``."""
     _, key, *rest = np.random.get_state()  # noqa: NPY002 - the legacy state is what we guard
@@ -78,7 +82,7 @@ def _global_state() -> dict[str, Any]:
         "numpy's print options": np.get_printoptions(),
         "pandas' options": copy.deepcopy(pd._config.config._global_config),
         "the locale": locale.setlocale(locale.LC_ALL),
-        "the environment": {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"},
+        "the environment": {k: v for k, v in os.environ.items() if k not in _OTHERS_VARIABLES},
         "the working directory": os.getcwd(),
         "the warning filters": list(warnings.filters),
     }

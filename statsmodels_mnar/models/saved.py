@@ -75,15 +75,15 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     >>> text = model.fit().to_json()
     >>> results = from_json(text)
     >>> results.predict([[1.0, 0.0, 0.0]]).round(3)
-    array([0.347])
+    array([0.422])
     >>> from_json(text, model).predict(sim.data.head(1)).round(3).tolist()
-    [0.236]
+    [0.478]
     """
     record = _parse(source)
     if record.at("schema").value != SCHEMA:
         record.at("schema").refuse(f"is of another version of this package; known is {SCHEMA}")
     saved = _model(record)
-    results = saved._results_class.restored(
+    results = saved._results_class._restored(
         _fit(record, saved), _covariance(record, saved), _known(record)
     )
     if model is not None:
