@@ -2,7 +2,7 @@
 
 An entry either raises, and then the text holds what ``says`` lists (the argument, the value, the
 remedy), or gives the numbers of a clean equivalent. ``questions`` has the calls after a fit, and
-``tables`` writes both into docs/reliability.md.
+``tables`` writes both into docs/hostile-inputs.md.
 """
 
 from __future__ import annotations

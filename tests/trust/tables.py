@@ -1,4 +1,4 @@
-"""The catalogue as tables; ``python -m tests.trust.tables`` writes docs/reliability.md."""
+"""The catalogue as tables; ``python -m tests.trust.tables`` writes docs/hostile-inputs.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from .catalogue import ENTRIES, trials
 from .questions import QUESTIONS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "hostile-inputs.md"
 BEGIN, END = "<!-- the catalogue begins -->\n", "<!-- the catalogue ends -->\n"
 
 
@@ -25,7 +25,7 @@ def tables() -> str:
     for topic, entries in groupby(catalogue, key=lambda entry: entry.topic):
         rows = [f"| {_plain(entry.name)} | {_code(entry.gets)} |" for entry in entries]
         parts.append(
-            f"### {topic}\n\n| input | users get |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+            f"## {topic}\n\n| input | users get |\n| --- | --- |\n" + "\n".join(rows) + "\n"
         )
     return "\n".join(parts)
 

@@ -43,6 +43,9 @@ def test_the_answer_is_that_of_a_clean_question(question: Question):
 
 def test_the_page_shows_the_catalogue():
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
+    summary = tables.tables().splitlines()[0]
+    overview = tables.PAGE.with_name("reliability.md").read_text(encoding="utf-8")
+    assert summary in overview.replace("\n", " ")
 
 
 SPACES = (statsmodels_mnar, baselines, comparison, datasets)
