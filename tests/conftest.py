@@ -63,6 +63,11 @@ def reference_dir() -> Path:
     return TESTS / "reference"
 
 
+_CHANGED_BY_IMPORTS = {"the warning filters", "the environment"}
+# Set by pytest, and by torch when it first makes an optimiser.
+_OTHERS_VARIABLES = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+
+
 def _global_state() -> dict[str, Any]:
     """Snapshot what a library must leave as it found it, each item comparable with ``==``."""
     _, key, *rest = np.random.get_state()  # noqa: NPY002 - the legacy state is what we guard
@@ -82,7 +87,7 @@ def _global_state() -> dict[str, Any]:
         "numpy's print options": np.get_printoptions(),
         "pandas' options": copy.deepcopy(pd._config.config._global_config),
         "the locale": locale.setlocale(locale.LC_ALL),
-        "the environment": {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"},
+        "the environment": {k: v for k, v in os.environ.items() if k not in _OTHERS_VARIABLES},
         "the working directory": os.getcwd(),
         "the warning filters": list(warnings.filters),
     }
@@ -108,9 +113,10 @@ def leaves_global_state_alone() -> Iterator[None]:
     yield
     after = _global_state()
     changed = [name for name in before if before[name] != after[name]]
-    if "the warning filters" in changed and _imported_third_party(modules):
-        # Libraries such as scikit-learn add filters for their own warnings when first imported.
-        changed.remove("the warning filters")
+    if _imported_third_party(modules):
+        # Libraries such as scikit-learn add filters for their own warnings, and variables for those
+        # that they load, when first imported.
+        changed = [name for name in changed if name not in _CHANGED_BY_IMPORTS]
     if changed:
         pytest.fail(f"the test changed {', '.join(changed)}")
 

@@ -67,30 +67,18 @@ def fit_binary(
     """
     weight = torch.ones_like(y) if weight is None else weight
     offset = torch.zeros_like(y) if offset is None else offset
-    start = _without(offset, X) if offset.any() else None
+    start = None
     if X.shape[1] >= 4 * _SAMPLE:
         some = slice(None, None, X.shape[1] // _SAMPLE)
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
             weight=weight[some], offset=offset[some], penalty=penalty, maxiter=maxiter,
         )  # fmt: skip
-        start = sample.params[None] if sample.converged else start
+        start = sample.params[None] if sample.converged else None
     fits = fit_binaries(
         X, y, link, weight[None], offset=offset, penalty=penalty, maxiter=maxiter, start=start
     )
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
-
-
-def _without(offset: Tensor, X: Tensor) -> Tensor:
-    """(1, p) the coefficients that leave as little of the offset in the index as they can.
-
-    From zero, an offset of 100 is an index at which both links' derivatives have vanished.
-    """
-    size = X.norm(dim=-1)
-    Z = X / torch.where(size > 0, size, 1.0)[:, None]
-    ridge = 1e-12 * torch.eye(len(Z), dtype=Z.dtype, device=Z.device)
-    found = torch.linalg.solve(Z @ Z.mT + ridge, Z @ offset)
-    return -(found / torch.where(size > 0, size, 1.0))[None]
 
 
 def fit_binaries(
@@ -117,10 +105,15 @@ def fit_binaries(
     weight : Tensor
         (B, n).
     start : Tensor, optional
-        (B, p), zero by default.
+        (B, p), by default zero, or what leaves least of the offset in the index.
     """
     offset = torch.zeros_like(y) if offset is None else offset
-    beta = X.new_zeros(len(weight), X.shape[-2]) if start is None else start
+    if start is not None:
+        beta = start
+    elif offset.any():
+        beta = _without(offset, X).expand(len(weight), -1)
+    else:
+        beta = X.new_zeros(len(weight), X.shape[-2])
 
     def evaluate(beta: Tensor, order: int) -> BinarySums:
         return binary_sums(X, y, weight, offset, link, beta, order)
@@ -129,6 +122,19 @@ def fit_binaries(
         return largest_index(X, weight, step)
 
     return climb(evaluate, reach, beta, penalty * weight.sum(-1), maxiter=maxiter)
+
+
+def _without(offset: Tensor, X: Tensor) -> Tensor:
+    """(p,) or (B, p) the coefficients that leave as little of the offset in the index as they can.
+
+    From zero, an offset of 100 is an index at which both links' derivatives have vanished.
+    """
+    size = X.norm(dim=-1)
+    size = torch.where(size > 0, size, 1.0)
+    Z = X / size[..., None]
+    ridge = 1e-12 * torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
+    found = torch.linalg.solve(Z @ Z.mT + ridge, Z @ offset[..., None])
+    return -found[..., 0] / size
 
 
 BinarySums = tuple[Tensor, ...]

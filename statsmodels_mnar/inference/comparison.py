@@ -10,14 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from .independence import p_text
+
 Floats = NDArray[np.float64]
 Correction = Literal["none", "aic", "bic"]
 
 WEAK = 10.0  # the rule of thumb of Staiger and Stock (1997) for the first stage's F
-
-
-def p_text(pvalue: float) -> str:
-    return f"= {pvalue:.4f}" if pvalue >= 5e-5 else "< 0.0001"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,17 @@ class Covariance:
 
 
 def invert(matrix: Floats) -> Floats:
-    """Inverse of a symmetric matrix after scaling its diagonal to one; NaN where singular."""
+    """Inverse of a matrix, symmetric and positive or negative definite; NaN where it is not.
+
+    Its diagonal is scaled to one before. Away from a maximum an information matrix need not be
+    definite, and has no inverse that is a covariance.
+    """
     scale = np.sqrt(np.abs(np.diag(matrix)))
     if not np.isfinite(matrix).all() or np.any(scale == 0):
         return np.full_like(matrix, np.nan)
     scaled = matrix / np.outer(scale, scale)
     try:
+        np.linalg.cholesky(np.sign(matrix[0, 0]) * scaled)
         inverse = np.linalg.inv(scaled)
     except np.linalg.LinAlgError:
         return np.full_like(matrix, np.nan)

@@ -19,6 +19,11 @@ Floats = NDArray[np.float64]
 Method = Literal["lr", "wald", "score"]
 
 
+def p_text(pvalue: float) -> str:
+    """What follows the "p" of a test."""
+    return "< 0.0001" if pvalue < 5e-5 else f"= {pvalue:.4f}"
+
+
 @dataclass(frozen=True, slots=True)
 class IndependenceTest:
     """Test of independent equations, where a plain logit of the labelled rows is consistent.
@@ -38,10 +43,8 @@ class IndependenceTest:
 
     def __str__(self) -> str:
         name = {"lr": "LR", "wald": "Wald", "score": "Score"}[self.method]
-        p = f"= {self.pvalue:.4f}" if self.pvalue >= 5e-5 else "< 0.0001"
-        return (
-            f"{name} test of independent equations: chi2({self.df}) = {self.statistic:.2f}, p {p}"
-        )
+        found = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
+        return f"{name} test of independent equations: {found}"
 
 
 def _test(method: Method, statistic: float) -> IndependenceTest:

@@ -75,15 +75,15 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     >>> text = model.fit().to_json()
     >>> results = from_json(text)
     >>> results.predict([[1.0, 0.0, 0.0]]).round(3)
-    array([0.347])
+    array([0.422])
     >>> from_json(text, model).predict(sim.data.head(1)).round(3).tolist()
-    [0.236]
+    [0.478]
     """
     record = _parse(source)
     if record.at("schema").value != SCHEMA:
         record.at("schema").refuse(f"is of another version of this package; known is {SCHEMA}")
     saved = _model(record)
-    results = saved._results_class.restored(
+    results = saved._results_class._restored(
         _fit(record, saved), _covariance(record, saved), _known(record)
     )
     if model is not None:
@@ -395,6 +395,11 @@ def _known(record: _Value) -> dict[str, Any]:
 def _attach(results: Any, record: _Value, model: Any) -> None:
     """Put the user's model in place of the one without rows."""
     saved = results.model
+    if results.cov_type == "cluster":  # a bootstrap would resample rows, as if there were none
+        raise ValueError(
+            "model: the file's covariance is clustered, but its clusters are not in the file; read "
+            "it without a model, or fit the model again"
+        )
     if type(model) is not type(saved):
         raise ValueError(f"model must be a {type(saved).__name__}, got {type(model).__name__}")
     asked = _normalization(record.at("asked"))
@@ -404,7 +409,9 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     penalty = results.fit_info.penalty
     if isinstance(own, BiasCorrLogit) and penalty > 0.0:  # as fit does
         own._stage = own._train(None, penalty)
-        own._rows = own._training_rows = own._known_soft = None
+        own._training_rows = own._known_soft = None
+        if not own._in_partitions:
+            own._rows = None
     if own.param_names != saved.param_names:
         raise ValueError(
             f"model has the parameters {own.param_names}, the file {saved.param_names}"

@@ -116,7 +116,7 @@ class SelectionResults(
         self.nobs_selected = model.design.counts.selected
 
     @classmethod
-    def restored(cls, fit: Fit, found: Covariance, known: dict[str, Any]) -> Self:
+    def _restored(cls, fit: Fit, found: Covariance, known: dict[str, Any]) -> Self:
         """Results whose covariance is known already, and with it what ``summary`` shows."""
         results = cls.__new__(cls)
         results._take(fit)

@@ -85,6 +85,8 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(results.weakness)
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
+    elif np.isnan(results.bse).any():
+        found.append("There are no standard errors: the information is not positive definite here.")
     if results.fit_info.penalty:
         found.append(
             f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and "
@@ -256,7 +258,9 @@ def _why_fixed(results: SelectionResults, name: str) -> str:
         return ""
     if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
         return "boundary"
-    return "fixed"
+    kind, free = results._form.kind, results._form.free
+    own = {"sigma": free[0], "rho": kind != "loading" and free[-1], "error_corr": free.any()}
+    return "not identified" if own[name] else "fixed"
 
 
 def _number(value: float) -> str:

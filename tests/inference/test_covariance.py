@@ -104,6 +104,13 @@ def test_inverse_survives_columns_of_very_different_size():
     assert np.isnan(invert(np.zeros((2, 2)))).all()
 
 
+def test_an_indefinite_matrix_has_no_inverse_that_is_a_covariance():
+    saddle = np.array([[2.0, 3.0], [3.0, 1.0]])
+    assert np.isnan(invert(saddle)).all() and np.isnan(invert(-saddle)).all()
+    bowl = np.array([[2.0, 1.0], [1.0, 1.0]])
+    np.testing.assert_allclose(invert(-bowl), -np.linalg.inv(bowl))
+
+
 @pytest.mark.parametrize("name", ["HC2", "HC3", "hc0", "HAC", "stacked"])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="cov_type"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -61,6 +62,14 @@ def simulated(seed: int) -> pd.DataFrame:
     data["known"] = 0.1 * rng.standard_normal(N)
     data.loc[5:50, "x1"] = np.nan
     return data
+
+
+@pytest.fixture(autouse=True)
+def dask_draws_too(leaves_global_state_alone):
+    """dask's client chooses among workers with Python's global random state, which is put back."""
+    state = random.getstate()
+    yield
+    random.setstate(state)
 
 
 @pytest.fixture(scope="module")

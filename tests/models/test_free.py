@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import GreeneSelectionLogit, Status, WeakIdentificationWarning
 from statsmodels_mnar.datasets import simulate_greene
@@ -122,3 +124,15 @@ def test_many_starts_as_one_batch():
         model.fit(n_starts=1)
     with pytest.raises(ValueError, match="multistart needs"):
         _ = fixed.fit().multistart
+
+
+def test_what_nothing_identifies_has_no_standard_errors():
+    """Two shares are known, four parameters are asked for."""
+    data = pd.DataFrame({"y": [1, 0, None, 1, None, 0], "s": [1, 1, 0, 1, 0, 1]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        results = GreeneSelectionLogit.from_formula("y ~ 1", "s ~ 1", data).fit()
+    text = str(results.summary())
+    assert not results.converged
+    assert results.bse.isna().all()
+    assert "not positive definite" in text and "not identified" in text and "p = nan" in text

@@ -359,34 +359,34 @@ T = "Misspelled keywords"
 TYPO = {"mispelled": 1}
 # Every public callable of the package that takes further keywords, as a test makes sure of.
 KEYWORDS: dict[str, Callable[[], Any]] = {
-    "SelectionModel.from_formula": lambda: ProbitSelection.from_formula(
+    "GreeneSelectionLogit.from_formula": lambda: GreeneSelectionLogit.from_formula(
         OUTCOME, SELECT, BASE, **TYPO
     ),
-    "SelectionModel.fit": lambda: formulas().model.fit(**TYPO),
-    "ProbitSelection.__init__": lambda: ProbitSelection(**arrays_of(BASE), **TYPO),
-    "BiasCorrLogit.__init__": lambda: BiasCorrLogit(**arrays_of(BASE), **TYPO),
+    "GreeneSelectionLogit.fit": lambda: formulas().model.fit(**TYPO),
+    "ProbitSelection": lambda: ProbitSelection(**arrays_of(BASE), **TYPO),
+    "BiasCorrLogit": lambda: BiasCorrLogit(**arrays_of(BASE), **TYPO),
     "BiasCorrLogit.fit": lambda: biascorr().model.fit(**TYPO),
     "BiasCorrLogit.refit_weights": lambda: list(
         biascorr().model.refit_weights(np.ones((1, 400)), biascorr().params, **TYPO)
     ),
-    "Refits.refit_weights": lambda: list(
+    "GreeneSelectionLogit.refit_weights": lambda: list(
         formulas().model.refit_weights(np.ones((1, 400)), formulas().params, **TYPO)
     ),
-    "Refits.refit_draws": lambda: list(
+    "GreeneSelectionLogit.refit_draws": lambda: list(
         GreeneSelectionLogit.from_formula(OUTCOME, SELECT, BASE, integration="simulation")
         .refit_draws(1, np.zeros(9), **TYPO)
     ),
-    "FromTarget.from_target": lambda: from_target(**TYPO),
-    "FromTarget.from_target_arrays": lambda: BiasCorrLogit.from_target_arrays(**PARTS, **TYPO),
+    "BiasCorrLogit.from_target": lambda: from_target(**TYPO),
+    "BiasCorrLogit.from_target_arrays": lambda: BiasCorrLogit.from_target_arrays(**PARTS, **TYPO),
     "Baseline.from_formula": lambda: NaiveLogit.from_formula(OUTCOME, SELECT, BASE, **TYPO),
     "compare": lambda: compare(OUTCOME, SELECT, BASE, **TYPO),
-    "Resampling.bootstrap": lambda: formulas().bootstrap(3, **TYPO),
-    "Resampling.jackknife": lambda: formulas().jackknife(**TYPO),
+    "SelectionResults.bootstrap": lambda: formulas().bootstrap(3, **TYPO),
+    "SelectionResults.jackknife": lambda: formulas().jackknife(**TYPO),
     "SelectionResults.get_robustcov_results": lambda: formulas().get_robustcov_results(**TYPO),
     "BiasCorrResults.sbar_path": lambda: biascorr().sbar_path([0.3], **TYPO),
-    "Plots.plot_profile": lambda: formulas().plot_profile("x", **TYPO),
-    "Plots.plot_sensitivity": lambda: formulas().plot_sensitivity(**TYPO),
-    "Plots.plot_margeff": lambda: formulas().plot_margeff(**TYPO),
+    "SelectionResults.plot_profile": lambda: formulas().plot_profile("x", **TYPO),
+    "SelectionResults.plot_sensitivity": lambda: formulas().plot_sensitivity(**TYPO),
+    "SelectionResults.plot_margeff": lambda: formulas().plot_margeff(**TYPO),
 }  # fmt: skip
 for _name, _ask in KEYWORDS.items():
     _kind = ValueError if _name.endswith("robustcov_results") else TypeError

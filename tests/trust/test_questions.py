@@ -45,16 +45,26 @@ def test_the_page_shows_the_catalogue():
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
 
 
+SPACES = (statsmodels_mnar, baselines, comparison, datasets)
+PUBLIC = {name: getattr(space, name) for space in SPACES for name in space.__all__}
+PUBLIC |= {kind.__name__: kind for kind in (SelectionResults, BiasCorrResults)}
+
+
 def public_callables() -> Iterator[Any]:
-    spaces = (statsmodels_mnar, baselines, comparison, datasets)
-    things = [getattr(space, name) for space in spaces for name in space.__all__]
-    for thing in [*things, SelectionResults, BiasCorrResults]:
+    for thing in PUBLIC.values():
         if not inspect.isclass(thing):
             yield thing
             continue
         for name, member in inspect.getmembers(thing, callable):
             if name == "__init__" or not name.startswith("_"):
                 yield member
+
+
+def named(path: str) -> Any:
+    """The function behind ``Class.method``, ``Class`` or ``function``."""
+    name, _, method = path.partition(".")
+    thing = PUBLIC[name]
+    return getattr(thing, method or "__init__") if inspect.isclass(thing) else thing
 
 
 def test_every_public_callable_with_further_keywords_is_asked():
@@ -65,4 +75,5 @@ def test_every_public_callable_with_further_keywords_is_asked():
         parameters = inspect.signature(thing).parameters.values()
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             found.add(thing.__qualname__)
-    assert found - {"local_workers"} == set(KEYWORDS)  # whose keywords are those of dask
+    asked = {named(path).__qualname__ for path in KEYWORDS}
+    assert found - {"local_workers"} == asked  # whose keywords are those of dask

@@ -12,6 +12,7 @@ import pytest
 
 from statsmodels_mnar import (
     BiasCorrLogit,
+    Execution,
     GreeneSelectionLogit,
     ProbitSelection,
     Quadrature,
@@ -215,6 +216,28 @@ def test_another_model_is_refused(simulated, fits):
     ):
         with pytest.raises(ValueError, match=message):
             from_json(text, model)
+
+
+def test_clusters_are_not_in_the_file(simulated):
+    model = build(simulated, normalization="loading")
+    groups = np.arange(1_000) // 4
+    results = model.fit(cov_type="cluster", cov_kwds={"groups": groups})
+    again = from_json(results.to_json())
+    np.testing.assert_array_equal(again.bse, results.bse)
+    assert without_date(again.summary()) == without_date(results.summary())
+    with pytest.raises(ValueError, match="its clusters are not in the file"):
+        from_json(results.to_json(), model)
+
+
+def test_penalised_biascorr_in_partitions_comes_back(simulated):
+    options = SIGMA_FIXED | {"execution": Execution(partition_rows=300)}
+    model = build(simulated, BiasCorrLogit, **options)
+    results = model.fit(penalty=1e-3)
+    again = from_json(results.to_json(), model)
+    assert (
+        again.get_prediction(average=True).predicted
+        == results.get_prediction(average=True).predicted
+    )
 
 
 # -- malformed files -------------------------------------------------------------------------------
