@@ -379,9 +379,13 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
                 f"numbers from it, such as the days since a date, or write C({name}) for levels."
             )
         # Numbers that were read as text, most often; a design with a column for each would be huge.
-        if kind in ("string", "mixed") and column.nunique() > max(20, len(column) / 2):
+        if kind not in ("string", "mixed"):
+            continue
+        with errors_named(formula.rhs):  # lists cannot be told apart
+            distinct = column.nunique()
+        if distinct > max(20, len(column) / 2):
             raise DesignError(
-                f"{name} in {formula.rhs!r} is text with {column.nunique()} different values in "
+                f"{name} in {formula.rhs!r} is text with {distinct} different values in "
                 f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
                 f"write C({name}) if each value is a level of its own."
             )

@@ -44,6 +44,13 @@ def test_an_outcome_of_values_without_a_hash(value, data):
         design_from_formula("y ~ x", "s ~ x + z", data)
 
 
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
+def test_a_covariate_of_values_without_a_hash(value, data):
+    data["x"] = pd.Series([value] * N, dtype=object)
+    with pytest.raises(DesignError, match="cannot evaluate '~ x': unhashable"):
+        design_from_formula("y ~ x", "s ~ z", data)
+
+
 def test_an_outcome_of_uneven_lists():
     with pytest.raises(DesignError, match="outcome 'y' must be one variable"):
         design_from_arrays([[1, 2], [3]], np.ones((2, 1)))
