@@ -28,7 +28,7 @@ from ..inference.covariance import cluster_sums
 
 Floats = NDArray[np.float64]
 
-_COPIES = 4  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
+_COPIES = 5  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Execution:
     partition_rows : int
         Rows of a partition, about; not for dask DataFrames, which have their own.
     memory : int
-        Bytes of rows kept in memory and of the work on a partition, about four times its rows for
+        Bytes of rows kept in memory and of the work on a partition, about five times its rows for
         each thread; what is beyond goes to a temporary folder. A row takes 8 (p + k + 10) bytes
         for p and k columns.
     folder : str, optional
