@@ -288,7 +288,7 @@ MUTATIONS = (
     Mutation(
         "bootstrap: exponential weights of a wrong spread", "results/bootstrap.py",
         "own * rng.standard_exponential(n)\n", "own * rng.random(n) * 2.0\n",
-        "models/test_bootstrap.py::test_standard_errors_agree_with_the_robust_ones",
+        "models/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),
     Mutation(
         "bootstrap: median bias of BCa", "results/bootstrap.py",

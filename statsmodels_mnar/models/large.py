@@ -20,7 +20,7 @@ from ..engine.rows import Rows
 from ..errors import DesignError
 from .facts import describe
 
-_COPIES = 4  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
+_COPIES = 5  # of a partition in work: as read, as designs, as rows, and the kernel's arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Execution:
     partition_rows : int
         Rows of a partition, about; not for dask DataFrames, which have their own.
     memory : int
-        Bytes of rows kept in memory and of the work on a partition, about four times its rows for
+        Bytes of rows kept in memory and of the work on a partition, about five times its rows for
         each thread; what is beyond goes to a temporary folder. A row takes 8 (p + k + 10) bytes
         for p and k columns.
     folder : str, optional

@@ -268,7 +268,7 @@ def test_draws_are_kept_for_one_size_of_blocks_and_for_every_form(arrays):
 
 
 def test_members_are_so_many_that_their_rows_fit_into_half_the_budget(arrays):
-    rows = Rows.build(**arrays)
+    rows = Rows.build(**{name: np.concatenate([v] * 100) for name, v in arrays.items()})
     theta = theta_for(LoadingForm())
     one = rows.nbytes_of_one
     assert rows.resampled(rows.weight[None]).nbytes <= one < 1.1 * rows.nbytes

@@ -80,6 +80,15 @@ def test_cluster_sums_of_parts_add_up_to_those_of_all_rows(logit, parts):
     assert found.n_groups == whole.n_groups == (40, 25)
 
 
+def test_clusters_of_counted_rows_are_those_of_repeated_rows():
+    rng = np.random.default_rng(2)
+    scores, weights = rng.standard_normal((30, 2)), rng.integers(1, 4, 30)
+    groups = rng.integers(0, 6, 30)
+    found = cluster_meat(scores, weights.astype(float), [groups])
+    expected = cluster_meat(np.repeat(scores, weights, axis=0), None, [np.repeat(groups, weights)])
+    np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-12)
+
+
 def test_counts_are_repetitions_and_sampling_weights_are_not():
     rng = np.random.default_rng(1)
     scores, weights = rng.standard_normal((30, 2)), rng.integers(1, 4, 30).astype(float)

@@ -12,6 +12,7 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.inference.prediction import Prediction
 from statsmodels_mnar.inference.probabilities import WHICH
 
 from ..numerical import jacobian
@@ -24,6 +25,15 @@ def fitted():
         simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
     )
     return simulated.data, model.fit()
+
+
+def test_intervals_of_probabilities_are_walds_of_the_log_odds():
+    p, se = np.array([0.02, 0.5, 0.9]), np.array([0.01, 0.05, 0.08])
+    low, high = Prediction(p, se, pd.RangeIndex(3), probability=True).conf_int().T
+    odds = np.log([low / (1 - low), high / (1 - high)])
+    np.testing.assert_allclose(odds.mean(0), np.log(p / (1 - p)), atol=1e-12)
+    slope = jacobian(lambda v: np.log(v / (1 - v)), p).diagonal()
+    np.testing.assert_allclose(odds[1] - odds[0], 2 * 1.959964 * slope * se, rtol=1e-5)
 
 
 def test_equations_apart_have_the_errors_of_statsmodels():

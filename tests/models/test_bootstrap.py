@@ -69,6 +69,17 @@ def test_counts_are_observations_and_clusters_stay_together():
         assert len(set(drawn[2:5])) == 1
 
 
+def test_random_weights_have_mean_and_variance_one():
+    """Those of the counts of a draw with replacement, which they stand for."""
+    rng = np.random.default_rng(0)
+    own, clusters = np.ones(40_000), np.arange(40_000) // 2
+    for kind, codes in ((None, None), ("freq_weights", None), (None, clusters)):
+        for weighted in (True, False):
+            drawn = resampled(own, kind, codes, rng, weighted=weighted)
+            assert drawn.mean() == pytest.approx(1.0, abs=0.03)
+            assert drawn.var() == pytest.approx(1.0, abs=0.1)  # five standard errors
+
+
 def test_two_ways_of_clustering_are_refused(simulated):
     groups = np.arange(800).reshape(400, 2) % 20
     results = fit(simulated, cov_type="cluster", cov_kwds={"groups": groups})

@@ -61,7 +61,8 @@ def test_each_value_equals_a_separate_fit(loading, target):
         else:
             found = other.get_prediction(average=True)
             expected = found.predicted[0], found.se[0]
-        np.testing.assert_allclose(table.loc[corr, ["estimate", "se"]], expected, rtol=1e-6)
+        shown = table.loc[corr, ["estimate", "se"]].astype(float)
+        np.testing.assert_allclose(shown, expected, rtol=1e-6)
         assert table.loc[corr, "loglik"] == pytest.approx(other.llf, abs=1e-8)
 
 
