@@ -373,7 +373,8 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
             continue
         column = rows[name]
         kind = pdt.infer_dtype(column)
-        if kind in _NO_TERMS:
+        nested = kind == "mixed" and not column.map(pdt.is_hashable).all()  # lists, structs
+        if kind in _NO_TERMS or nested:
             raise DesignError(
                 f"{name} in {formula.rhs!r} is of type {kind}, neither numbers nor levels. Compute "
                 f"numbers from it, such as the days since a date, or write C({name}) for levels."
