@@ -6,7 +6,11 @@ that catches the statsmodels class keeps working.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from statsmodels.tools import sm_exceptions as sm
@@ -23,6 +27,16 @@ __all__ = [
     "SingularDesignError",
     "WeakIdentificationWarning",
 ]
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside the package that led here, which is the user's."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 class DesignError(ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -29,6 +28,7 @@ from ..design import (
 from ..design.values import new_matrix
 from ..engine.binary import BinaryFit, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
+from ..errors import warn
 
 Floats = NDArray[np.float64]
 
@@ -196,11 +196,10 @@ class BaselineResults:
         self.cov_type = cov_type
         self.converged = estimate.converged
         if not self.converged:
-            warnings.warn(
+            warn(
                 f"{type(model).__name__} did not converge. Try a ridge penalty, fewer columns, or "
                 "a larger maxiter where fit takes one.",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
             )
         self.nobs = model.design.nobs
         self.nobs_selected = int(model.design.labelled.sum())

@@ -7,7 +7,6 @@ of arithmetic and is made for one equation at a time.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +20,7 @@ from statsmodels_mnar.errors import (
     NoVariationError,
     SingularDesignError,
     listing,
+    warn,
 )
 
 __all__ = [
@@ -195,13 +195,12 @@ def check_exclusion(design: Design) -> None:
     if design.offset_select is not None:
         columns = np.column_stack([columns, design.offset_select])
     if in_span(columns, design.X):
-        warnings.warn(
+        warn(
             f"no exclusion restriction: the selection equation ({listing(design.select_names)}) "
             f"has no variable that the outcome equation ({listing(design.outcome_names)}) lacks. "
             "Selection and outcome are told apart by functional form alone. Add to the selection "
             "equation a variable that moves selection but not the outcome.",
             NoExclusionRestrictionWarning,
-            stacklevel=4,  # the caller of fit
         )
 
 

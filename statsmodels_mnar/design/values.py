@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -16,6 +15,7 @@ from statsmodels_mnar.errors import (
     MissingDataError,
     MissingOutcomeWarning,
     listing,
+    warn,
 )
 
 Missing = Literal["drop", "raise", "none"]
@@ -79,11 +79,10 @@ def check_rows_left(count: int, dropped: Dropped) -> None:
 def warn_dropped(dropped: Dropped, outcome_name: str, select: str) -> None:
     """Say that selected rows without an outcome are not in the design."""
     if dropped.outcome:
-        warnings.warn(
+        warn(
             f"{dropped.outcome} selected row(s) ({select} = 1) have no outcome {outcome_name} and "
             f"were dropped. Set {select} = 0 there if they count as unselected.",
             MissingOutcomeWarning,
-            stacklevel=4,
         )
 
 

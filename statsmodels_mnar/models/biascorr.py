@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,6 +25,7 @@ from ..engine.integration import Integration
 from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
 from ..engine.solution import Status
+from ..errors import warn
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
@@ -375,7 +375,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     def _warn(self, text: str, category: type[Warning] = ModelWarning) -> None:
         if not self._quiet:
-            warnings.warn(text, category, stacklevel=4)
+            warn(text, category)
 
 
 def _check_tolerances(values: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from ..design.checks import nearly_collinear
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
-from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning
+from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..progress import progress_bar
 from ..results.selection import Fit, SelectionResults
 
@@ -151,16 +150,15 @@ def warn_about(results: SelectionResults) -> None:
     if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
         free = results.model.normalization == "free"
         simpler = ", or a simpler normalization such as 'loading'" if free else ""
-        warnings.warn(
+        warn(
             f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
             f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
             f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
-            stacklevel=4,
         )
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
-        warnings.warn(coarse, IntegrationAccuracyWarning, stacklevel=4)
+        warn(coarse, IntegrationAccuracyWarning)
     weak = results.weakness
     if weak is not None:
-        warnings.warn(weak, WeakIdentificationWarning, stacklevel=4)
+        warn(weak, WeakIdentificationWarning)
