@@ -124,7 +124,7 @@ MUTATIONS = (
         "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
-        "rows: floor of a soft pseudolabel", "engine/rows.py",
+        "rows: floor of a soft pseudolabel", "engine/blocks.py",
         "0.5 * s * (1.0 - q.abs())", "s * (1.0 - q.abs())",
         "engine/test_rows.py",
     ),
@@ -134,7 +134,7 @@ MUTATIONS = (
         "engine/test_objective.py::test_integer_weights_are_repetitions",
     ),
     Mutation(
-        "objective: penalty without the number of rows", "engine/objective.py",
+        "objective: penalty without the number of rows", "engine/likelihood.py",
         "alpha = self.penalty * total", "alpha = self.penalty + 0.0 * total",
         "engine/test_objective.py::test_the_penalty_is_the_papers_weight_decay",
     ),
@@ -274,20 +274,18 @@ MUTATIONS = (
         "models/test_profile.py::test_interval_ends_lie_on_the_cut",
     ),
     Mutation(
-        "bootstrap: half a sample", "results/bootstrap.py",
-        "own * np.bincount(rng.integers(n, size=n), minlength=n)",
-        "own * np.bincount(rng.integers(n, size=n // 2), minlength=n)",
+        "bootstrap: half a sample", "engine/resampled.py",
+        "rng.integers(len(own), size=size)", "rng.integers(len(own), size=size // 2)",
         "models/test_bootstrap.py::test_standard_errors_are_close_to_the_sandwich",
     ),
     Mutation(
         "bootstrap: clusters torn apart", "results/bootstrap.py",
-        "return own * drawn[clusters]",
-        "return own * np.bincount(rng.integers(n, size=n), minlength=n)",
+        "rng, weighted=weighted)[clusters]", "rng, weighted=weighted)[rng.permutation(clusters)]",
         "models/test_bootstrap.py::test_counts_are_observations_and_clusters_stay_together",
     ),
     Mutation(
-        "bootstrap: exponential weights of a wrong spread", "results/bootstrap.py",
-        "own * rng.standard_exponential(n)\n", "own * rng.random(n) * 2.0\n",
+        "bootstrap: exponential weights of a wrong spread", "engine/resampled.py",
+        "own * rng.standard_exponential(len(own))", "own * rng.random(len(own)) * 2.0",
         "models/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),
     Mutation(
