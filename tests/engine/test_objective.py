@@ -20,6 +20,7 @@ from statsmodels_mnar.engine import (
     outcome_scale,
 )
 from statsmodels_mnar.engine import objective as objective_module
+from statsmodels_mnar.engine.batches import resampled
 
 from .data import mroz, parameter_sets, simulated
 
@@ -271,7 +272,7 @@ def test_members_are_so_many_that_their_rows_fit_into_half_the_budget(arrays):
     rows = Rows.build(**{name: np.concatenate([v] * 100) for name, v in arrays.items()})
     theta = theta_for(LoadingForm())
     one = rows.nbytes_of_one
-    assert rows.resampled(rows.weight[None]).nbytes <= one < 1.1 * rows.nbytes
+    assert resampled(rows, rows.weight[None]).nbytes <= one < 1.1 * rows.nbytes
     for members in (1, 3):
         target = Objective(rows, LoadingForm(), memory_budget=(2 * members + 1) * one)
         assert target.members_at_once(theta) == members
