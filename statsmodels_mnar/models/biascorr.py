@@ -186,6 +186,12 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             return train_partitioned(self._plain_rows(), *models, penalty)
         return train(self.design, *models, descent, penalty=penalty)
 
+    def _first_stage_converged(self) -> bool:
+        """g_y did, and g_s where s-bar is its mean."""
+        stage = self.first_stage
+        given = self.soft_selection not in (None, "rowwise")
+        return stage.outcome.converged and (given or stage.select.converged)
+
     def _softening(self) -> Softening:
         """How the unlabelled rows of a partition get their s' and y'."""
         rowwise = self.soft_selection == "rowwise"
@@ -322,7 +328,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
                 model._training_rows = model._known_soft = None
                 if not self._in_partitions:
                     model._rows = None
-            if method != "sgd" and penalty == 0.0 and not model.first_stage.converged:
+            if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
                 self._check_separation()
                 self._warn(_NOT_CONVERGED, ConvergenceWarning)
             model._check_pseudolabels(method, penalty)

@@ -43,6 +43,11 @@ class Trained:
     index: Floats | None = None  # (n,) their linear index, offset included
     estimator: Any = None  # of everything else
 
+    @property
+    def converged(self) -> bool:
+        """A regression is at its maximum; other classifiers do not say."""
+        return self.fit is None or self.fit.converged
+
 
 @dataclass(frozen=True, slots=True)
 class Descent:
@@ -58,13 +63,6 @@ class FirstStage:
 
     select: Trained  # g_s
     outcome: Trained  # g_y
-
-    @property
-    def converged(self) -> bool:
-        """Each regression is at its maximum; other classifiers do not say."""
-        return all(
-            stage.fit is None or stage.fit.converged for stage in (self.select, self.outcome)
-        )
 
     @property
     def parametric(self) -> bool:
