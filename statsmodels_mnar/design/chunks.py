@@ -25,8 +25,8 @@ from statsmodels_mnar.design.formula import (
     evaluate_again,
     names_used,
     parse,
-    plain,
 )
+from statsmodels_mnar.design.frames import plain
 from statsmodels_mnar.design.values import (
     Dropped,
     Floats,

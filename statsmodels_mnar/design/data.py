@@ -17,12 +17,11 @@ from statsmodels.formula._manager import FormulaManager
 from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
-    as_frame,
-    check_unique,
     evaluate_left,
     evaluate_right,
     parse,
 )
+from statsmodels_mnar.design.frames import as_frame, check_unique
 from statsmodels_mnar.design.values import (
     Dropped,
     Floats,

@@ -20,6 +20,7 @@ from pandas.api import types as pdt
 from statsmodels.formula._manager import FormulaManager
 
 from statsmodels_mnar.design import pickling
+from statsmodels_mnar.design.frames import as_frame, check_unique, plain
 from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["FormulaSpec", "rebuild"]
@@ -29,7 +30,6 @@ Engine = Literal["patsy", "formulaic"]
 # Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
 _COLUMNS = "_quoted_columns_of_the_data_"
 
-_LONGEST = np.iinfo(np.int64).max
 _POWERS_FIT = 1_000  # integers whose sixth power is one
 _EXACT = 2**53  # below it, floats are integers too
 
@@ -164,13 +164,6 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
             matrix = evaluate_again(spec, rows)
         design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
-
-
-def check_unique(data: pd.DataFrame, names: Iterable[str]) -> None:
-    """Refuse names that more than one column has."""
-    for name in names:
-        if data.columns.get_loc(name).__class__ is not int:
-            raise DesignError(f"data has more than one column {name!r}. Rename or drop one.")
 
 
 def _as_learned(column: pd.Series) -> pd.Series:
@@ -382,8 +375,7 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
         # Numbers that were read as text, most often; a design with a column for each would be huge.
         if kind not in ("string", "mixed"):
             continue
-        with errors_named(formula.rhs):  # lists cannot be told apart
-            distinct = column.nunique()
+        distinct = column.nunique()
         if distinct > max(20, len(column) / 2):
             raise DesignError(
                 f"{name} in {formula.rhs!r} is text with {distinct} different values in "
@@ -427,68 +419,6 @@ def names_used(formula: Formula) -> set[str]:
     """The caller's names that the right-hand side reads."""
     used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
     return used & set(formula.namespace)
-
-
-def as_frame(data: Any) -> pd.DataFrame:
-    """A DataFrame from what users pass as data."""
-    if isinstance(data, pd.DataFrame):
-        return data
-    if isinstance(data, pd.Series):
-        return data.to_frame().T.infer_objects()
-    if hasattr(data, "collect") and not hasattr(data, "to_pandas"):  # polars' LazyFrame
-        data = data.collect()
-    if hasattr(data, "to_pandas"):  # polars, pyarrow
-        return data.to_pandas()
-    if hasattr(data, "__arrow_c_stream__"):  # any other frame of the Arrow world
-        import pyarrow
-
-        return pyarrow.table(data).to_pandas()
-    if isinstance(data, Mapping):
-        scalar = all(np.isscalar(value) for value in data.values())
-        try:
-            return pd.DataFrame(data, index=[0] if scalar else None)
-        except ValueError as error:
-            raise DesignError(f"data is no table: {error}.") from error
-    raise DesignError(
-        f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
-        "with pandas.DataFrame(data)."
-    )
-
-
-def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
-    """Complete rows in dtypes that both formula engines read alike.
-
-    Categories are trimmed to those in use when learning, and become plain values afterwards:
-    new data with fewer or reordered categories is fine as long as each value is known.
-    """
-    columns = {}
-    for name, column in frame.items():
-        if isinstance(column.dtype, pd.CategoricalDtype) and learn:
-            columns[name] = column.cat.remove_unused_categories()
-            continue
-        if isinstance(column.dtype, pd.CategoricalDtype) or _of_arrow(column.dtype):
-            column = column.astype(object)
-        if pdt.is_object_dtype(column.dtype):
-            column = column.infer_objects()
-        dtype = column.dtype
-        if pdt.is_object_dtype(dtype) and pdt.infer_dtype(column) == "decimal":
-            column = column.astype("float64")
-        elif pdt.is_string_dtype(dtype):
-            column = column.astype(object)
-        elif pdt.is_bool_dtype(dtype):
-            column = column.astype(bool)
-        elif pdt.is_unsigned_integer_dtype(dtype) and column.max() > _LONGEST:
-            column = column.astype("float64")
-        elif pdt.is_integer_dtype(dtype):  # narrow ones would wrap around in I(k ** 2)
-            column = column.astype("int64")
-        elif pdt.is_float_dtype(dtype):
-            column = column.astype("float64")
-        columns[name] = column
-    return pd.DataFrame(columns, index=frame.index)
-
-
-def _of_arrow(dtype: Any) -> bool:
-    return isinstance(dtype, pd.ArrowDtype)
 
 
 def _to_python(code: str) -> str:

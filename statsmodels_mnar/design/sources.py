@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from statsmodels_mnar.design.formula import as_frame
+from statsmodels_mnar.design.frames import as_frame
 from statsmodels_mnar.errors import DesignError
 
 Reader = Callable[[], pd.DataFrame]

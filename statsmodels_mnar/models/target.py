@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.formula import as_frame, split
+from ..design.formula import split
+from ..design.frames import as_frame
 from ..design.values import binary_floats, new_matrix, read_matrix
 from ..errors import DesignError, listing
 from .base import SelectionModel

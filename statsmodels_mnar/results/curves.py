@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
-from ..design.formula import as_frame
+from ..design.frames import as_frame
 from ..errors import DesignError
 from ..inference.checks import check_alpha
 from ..inference.margins import columns, held, typical_row

@@ -14,7 +14,8 @@ from scipy.stats import norm
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
 
-from ..design.formula import FormulaSpec, as_frame
+from ..design.formula import FormulaSpec
+from ..design.frames import as_frame
 from ..inference.checks import check_alpha
 from ..inference.margins import (
     At,

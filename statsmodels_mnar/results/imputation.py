@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..design import over_rows
-from ..design.formula import as_frame
+from ..design.frames import as_frame
 from ..inference import metrics
 from ..inference.diagnostics import influence_covariance
 from ..inference.imputation import Pooled, draw_params, held, pool

@@ -1,0 +1,83 @@
+"""Tables as users pass them, in the types that both formula engines read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types as pdt
+
+from statsmodels_mnar.errors import DesignError
+
+_LONGEST = np.iinfo(np.int64).max
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """A DataFrame from what users pass as data."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame().T.infer_objects()
+    if hasattr(data, "collect") and not hasattr(data, "to_pandas"):  # polars' LazyFrame
+        data = data.collect()
+    if hasattr(data, "to_pandas"):  # polars, pyarrow
+        return data.to_pandas()
+    if hasattr(data, "__arrow_c_stream__"):  # any other frame of the Arrow world
+        import pyarrow
+
+        return pyarrow.table(data).to_pandas()
+    if isinstance(data, Mapping):
+        scalar = all(np.isscalar(value) for value in data.values())
+        try:
+            return pd.DataFrame(data, index=[0] if scalar else None)
+        except ValueError as error:
+            raise DesignError(f"data is no table: {error}.") from error
+    raise DesignError(
+        f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
+        "with pandas.DataFrame(data)."
+    )
+
+
+def check_unique(data: pd.DataFrame, names: Iterable[str]) -> None:
+    """Refuse names that more than one column has."""
+    for name in names:
+        if data.columns.get_loc(name).__class__ is not int:
+            raise DesignError(f"data has more than one column {name!r}. Rename or drop one.")
+
+
+def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
+    """Complete rows in dtypes that both formula engines read alike.
+
+    Categories are trimmed to those in use when learning, and become plain values afterwards:
+    new data with fewer or reordered categories is fine as long as each value is known.
+    """
+    columns = {}
+    for name, column in frame.items():
+        if isinstance(column.dtype, pd.CategoricalDtype) and learn:
+            columns[name] = column.cat.remove_unused_categories()
+            continue
+        if isinstance(column.dtype, pd.CategoricalDtype) or _of_arrow(column.dtype):
+            column = column.astype(object)
+        if pdt.is_object_dtype(column.dtype):
+            column = column.infer_objects()
+        dtype = column.dtype
+        if pdt.is_object_dtype(dtype) and pdt.infer_dtype(column) == "decimal":
+            column = column.astype("float64")
+        elif pdt.is_string_dtype(dtype):
+            column = column.astype(object)
+        elif pdt.is_bool_dtype(dtype):
+            column = column.astype(bool)
+        elif pdt.is_unsigned_integer_dtype(dtype) and column.max() > _LONGEST:
+            column = column.astype("float64")
+        elif pdt.is_integer_dtype(dtype):  # narrow ones would wrap around in I(k ** 2)
+            column = column.astype("int64")
+        elif pdt.is_float_dtype(dtype):
+            column = column.astype("float64")
+        columns[name] = column
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _of_arrow(dtype: Any) -> bool:
+    return isinstance(dtype, pd.ArrowDtype)
