@@ -207,7 +207,7 @@ def test_every_path_up_a_flat_top_ends_at_its_highest_point():
     for solution in found:
         at = target.evaluate(solution.params)
         assert at.value.item() == pytest.approx(solution.value, abs=1e-11)
-        np.testing.assert_allclose(solution.hessian, at.hessian[0], rtol=1e-11)
+        np.testing.assert_allclose(solution.hessian, at.hessian[0], rtol=1e-11, atol=1e-12)
 
 
 def test_callback_sees_every_iteration(small):
