@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pickle
 import re
 import warnings
@@ -20,15 +19,19 @@ from pandas.api import types as pdt
 from statsmodels.formula._manager import FormulaManager
 
 from statsmodels_mnar.design import pickling
+from statsmodels_mnar.design.expressions import (
+    COLUMNS,
+    column_coded,
+    column_named,
+    names_read,
+    to_python,
+)
 from statsmodels_mnar.design.frames import as_frame, check_unique, plain
 from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["FormulaSpec", "rebuild"]
 
 Engine = Literal["patsy", "formulaic"]
-
-# Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
-_COLUMNS = "_quoted_columns_of_the_data_"
 
 _POWERS_FIT = 1_000  # integers whose sixth power is one
 _EXACT = 2**53  # below it, floats are integers too
@@ -63,13 +66,13 @@ class FormulaSpec:
     def factors(self) -> frozenset[str]:
         """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
         codes = [code for code, levels in self._codes().items() if levels]
-        return frozenset(filter(None, (_column_coded(code, self.columns) for code in codes)))
+        return frozenset(filter(None, (column_coded(code, self.columns) for code in codes)))
 
     @property
     def numbers(self) -> frozenset[str]:
         """Columns of the data that are terms of their own, by their values."""
         codes = [code for code, levels in self._codes().items() if not levels]
-        return frozenset(filter(None, (_column_named(code, self.columns) for code in codes)))
+        return frozenset(filter(None, (column_named(code, self.columns) for code in codes)))
 
     def _codes(self) -> dict[str, bool]:
         """The factors of the formula's terms, and whether they enter by levels."""
@@ -86,29 +89,6 @@ class FormulaSpec:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FormulaSpec:
         return self  # immutable
-
-
-def _column_coded(code: str, columns: tuple[str, ...]) -> str | None:
-    """The column that a factor is, as ``k`` or ``C(k, Sum)``; none where it is an expression."""
-    if code not in columns:
-        match ast.parse(_to_python(code), mode="eval").body:
-            case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
-                code = ast.unparse(inner)
-    return _column_named(code, columns)
-
-
-def _column_named(code: str, columns: tuple[str, ...]) -> str | None:
-    """The column that a factor is, as ``k`` or quoted; none where it is anything else."""
-    if code in columns:
-        return code
-    match ast.parse(_to_python(code), mode="eval").body:
-        case (
-            ast.Name(id=name)
-            | ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))])
-            | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(name)))
-        ):
-            return name if name in columns else None
-    return None
 
 
 def _load_spec(state: bytes) -> FormulaSpec:
@@ -279,26 +259,6 @@ def split(formula: str, argument: str) -> tuple[str | None, str]:
     return formula[: cuts[0]].strip() or None, "~ " + formula[cuts[0] + 1 :].strip()
 
 
-def names_read(codes: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Names that Python expressions read, and the column names they quote."""
-    names: set[str] = set()
-    quoted: set[str] = set()
-    bound: set[str] = set()
-    for code in codes:
-        for node in ast.walk(ast.parse(_to_python(code), mode="eval")):
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()):
-                    names.add(name)
-                case ast.Name(id=name) | ast.arg(arg=name):
-                    bound.add(name)  # the variable of a comprehension or lambda
-                case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
-                    quoted.add(name)
-                case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
-                    if owner == _COLUMNS:
-                        quoted.add(name)
-    return names - bound - {_COLUMNS}, quoted
-
-
 def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
     """Evaluate the left-hand side on the rows where all it reads is known, and say which.
 
@@ -311,10 +271,10 @@ def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[n
         **_builtins(formula.engine),
         **formula.namespace,
         **{name: rows[name] for name in rows},
-        _COLUMNS: rows,
+        COLUMNS: rows,
     }
     try:
-        return eval(_to_python(formula.lhs), {}, scope), known
+        return eval(to_python(formula.lhs), {}, scope), known
     except Exception as error:
         raise DesignError(f"cannot evaluate {formula.lhs!r}: {error}") from error
 
@@ -361,7 +321,7 @@ def evaluate_right(
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
     """Refuse columns that are no covariates as they stand, such as dates and identifiers."""
     for code in _factor_codes(formula.rhs, formula.engine):
-        name = _column_named(code, formula.rhs_columns)
+        name = column_named(code, formula.rhs_columns)
         if name is None:
             continue
         column = rows[name]
@@ -392,7 +352,7 @@ def check_integers(
 ) -> None:
     """Refuse expressions of integers that wrap around, by evaluating them as floats too."""
     columns = tuple(rows.columns)
-    inside = names_read(code for code in codes if _column_coded(code, columns) is None)
+    inside = names_read(code for code in codes if column_coded(code, columns) is None)
     large = [
         name
         for name in columns
@@ -419,12 +379,6 @@ def names_used(formula: Formula) -> set[str]:
     """The caller's names that the right-hand side reads."""
     used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
     return used & set(formula.namespace)
-
-
-def _to_python(code: str) -> str:
-    """formulaic's `odd name` and {expression} as Python."""
-    code = re.sub(r"`([^`]*)`", lambda quoted: f"{_COLUMNS}[{quoted[1]!r}]", code.strip())
-    return f"({code[1:-1]})" if code.startswith("{") and code.endswith("}") else code
 
 
 def _factor_codes(rhs: str, engine: Engine) -> set[str]:

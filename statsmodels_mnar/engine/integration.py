@@ -59,12 +59,14 @@ class Nodes:
         return self.e.shape[1]
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
+    """Is it a whole number, which True is not?"""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float | np.floating) or _is_integer(value)
+def is_number(value: Any) -> bool:
+    """Is it a real number, NaN and infinity among them?"""
+    return isinstance(value, float | np.floating) or is_integer(value)
 
 
 def half_width(tol: float) -> float:
@@ -108,9 +110,9 @@ class Quadrature:
     def __post_init__(self) -> None:
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule={self.rule!r} is unknown; use one of {get_args(Rule)}")
-        if self.n_nodes is not None and not (_is_integer(self.n_nodes) and self.n_nodes >= 2):
+        if self.n_nodes is not None and not (is_integer(self.n_nodes) and self.n_nodes >= 2):
             raise ValueError(f"n_nodes={self.n_nodes!r} must be an integer of at least 2")
-        if not (_is_number(self.tol) and _TIGHTEST <= self.tol <= 1e-2):
+        if not (is_number(self.tol) and _TIGHTEST <= self.tol <= 1e-2):
             raise ValueError(f"tol={self.tol!r} must lie between {_TIGHTEST:g} and 1e-2")
 
     def __str__(self) -> str:
@@ -209,13 +211,13 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.kind not in DRAW_KINDS:
             raise ValueError(f"kind={self.kind!r} is unknown; use one of {DRAW_KINDS}")
-        if not (_is_integer(self.n_draws) and self.n_draws >= 1):
+        if not (is_integer(self.n_draws) and self.n_draws >= 1):
             raise ValueError(f"n_draws={self.n_draws!r} must be a positive integer")
         if self.kind == "antithetic" and self.n_draws % 2:
             raise ValueError(f"n_draws={self.n_draws} must be even for antithetic draws")
         if isinstance(self.rng, np.random.Generator):
             object.__setattr__(self, "rng", int(self.rng.integers(2**31)))
-        elif not (_is_integer(self.rng) and self.rng >= 0):
+        elif not (is_integer(self.rng) and self.rng >= 0):
             raise ValueError(f"rng={self.rng!r} must be a nonnegative integer or a numpy Generator")
         if not isinstance(self.redraw, bool):
             raise ValueError(f"redraw={self.redraw!r} must be True or False")

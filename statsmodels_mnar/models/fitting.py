@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design.checks import nearly_collinear
+from ..engine.integration import is_integer, is_number
 from ..engine.journal import Journal
 from ..engine.partitioned import PartitionedRows, Session
 from ..engine.solution import Callback, Solution, Status, Step
@@ -53,29 +54,20 @@ def check_options(
             f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
             f"{sorted(_OPTIONS[method])}"
         )
-    if maxiter is not None and not (_is_whole(maxiter) and maxiter > 0):
+    if maxiter is not None and not (is_integer(maxiter) and maxiter > 0):
         raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
     n_starts = options.get("n_starts", 2)
-    if not (_is_whole(n_starts) and n_starts >= 2):
+    if not (is_integer(n_starts) and n_starts >= 2):
         raise ValueError(f"n_starts={n_starts!r} must be an integer of at least 2")
-    if not (_is_number(penalty) and penalty >= 0):
+    if not (is_number(penalty) and 0 <= penalty < math.inf):
         raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
     gtol = options.get("gtol")
-    if gtol is not None and not (_is_number(gtol) and gtol > 0):
+    if gtol is not None and not (is_number(gtol) and 0 < gtol < math.inf):
         raise ValueError(f"gtol={gtol!r} must be a positive number")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback={callback!r} must be a function of a Step")
     if method == "sgd" and penalty:
         raise ValueError(f"penalty={penalty!r}: method='sgd' takes weight_decay instead")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    known = isinstance(value, int | float | np.integer | np.floating)
-    return known and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def check_names(outcome: Sequence[str], select: Sequence[str]) -> None:
