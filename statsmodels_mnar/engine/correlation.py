@@ -47,6 +47,7 @@ class CorrelationForm:
     names: ClassVar[tuple[str, ...]] = ("mix", "atcorr")
     lower: ClassVar[tuple[float, ...]] = (-_MIX_MAX, -math.atanh(0.999))
     upper: ClassVar[tuple[float, ...]] = (_MIX_MAX, math.atanh(0.999))
+    shares_nodes: ClassVar[bool] = False
 
     @property
     def simulation(self) -> Simulation | None:

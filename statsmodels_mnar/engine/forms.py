@@ -32,6 +32,7 @@ class Form(Protocol):
     names: ClassVar[tuple[str, ...]]
     lower: ClassVar[tuple[float, ...]]  # an optimiser stops here and reports the boundary
     upper: ClassVar[tuple[float, ...]]
+    shares_nodes: ClassVar[bool]  # nodes for one member serve every less demanding one
 
     @property
     def simulation(self) -> Simulation | None:
@@ -72,6 +73,7 @@ class FreeForm:
     names: ClassVar[tuple[str, ...]] = ("lnsigma", "athrho")
     lower: ClassVar[tuple[float, ...]] = (math.log(1e-3), -_ATHRHO_MAX)
     upper: ClassVar[tuple[float, ...]] = (math.log(50.0), _ATHRHO_MAX)
+    shares_nodes: ClassVar[bool] = False
 
     @property
     def simulation(self) -> Simulation | None:
@@ -148,6 +150,7 @@ class LoadingForm:
     lower: ClassVar[tuple[float, ...]] = (-50.0,)
     upper: ClassVar[tuple[float, ...]] = (50.0,)
     simulation: ClassVar[None] = None
+    shares_nodes: ClassVar[bool] = True
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         return HalfNodes.build(float(np.abs(dependence).max()), self.tol, LOGIT, device)
@@ -181,6 +184,7 @@ class ProbitForm:
     lower: ClassVar[tuple[float, ...]] = (-_ATHRHO_MAX,)
     upper: ClassVar[tuple[float, ...]] = (_ATHRHO_MAX,)
     simulation: ClassVar[None] = None
+    shares_nodes: ClassVar[bool] = True
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         loading = float(np.abs(np.sinh(dependence)).max())

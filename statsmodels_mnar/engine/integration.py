@@ -285,6 +285,7 @@ def node_sums(product: Tensor, nodes: Nodes, n_powers: int) -> Tensor:
     return torch.stack(sums) * nodes.weight[..., 0]
 
 
+@lru_cache(maxsize=4096)
 def legendre_count(loading: float, tol: float, *, entire: bool) -> int:
     """Gauss-Legendre nodes on the half line (cut at :func:`half_width`) for an error ``tol``.
 

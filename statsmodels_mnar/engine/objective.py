@@ -22,6 +22,7 @@ from .rows import Rows
 from .workspace import Workspace
 
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
+_SMALL_WORK = 2**19  # values at nodes of all members and rows
 
 
 class Objective(Likelihood):
@@ -144,8 +145,14 @@ class Objective(Likelihood):
         return Evaluation.joined(parts, torch.cat(groups).argsort())
 
     def _groups(self, theta: Tensor) -> list[Tensor]:
-        """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other."""
+        """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other.
+
+        Where the work is small, calls cost more than nodes, and members whose form shares the
+        nodes of the most demanding one go together.
+        """
         sizes = self.form.sizes(self._dependence(theta))
+        if self.form.shares_nodes and len(theta) * self.rows.n * sizes.max() <= _SMALL_WORK:
+            sizes = np.full_like(sizes, sizes.max())
         return [
             torch.as_tensor(np.flatnonzero(sizes == size), device=theta.device)
             for size in np.unique(sizes)

@@ -22,6 +22,7 @@ from ..engine.solution import Callback, Solution, Status
 from ..errors import NotInMemoryError
 from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type
+from ..inference.curve import comparable
 from ..inference.dependence import dependence
 from ..results.groups import read_groups
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
@@ -29,7 +30,7 @@ from .building import SelectionData
 from .fitting import Passes, both, check_options, iterations, named, warn_about
 from .keys import meat_by_keys
 from .normalization import Normalization
-from .search import search_free, start_values
+from .search import Place, humps, label, search, search_interior, tops
 
 Floats = NDArray[np.float64]
 
@@ -70,8 +71,8 @@ class SelectionModel(SelectionData):
         Parameters
         ----------
         start_params : array_like, optional
-            In the order of ``param_names``; by default the two equations fitted apart and the best
-            of a few dependence parameters.
+            In the order of ``param_names``. By default the dependence is scanned, and Newton climbs
+            from each top of the profile that is seen; with start values it climbs from them only.
         method : {"newton", "bfgs", "lbfgs", "sgd"}
             "newton" has the exact Hessian and a trust region. "sgd" is the paper's early-stopped
             gradient descent, whose result is not a maximum.
@@ -92,9 +93,9 @@ class SelectionModel(SelectionData):
             For data in partitions: a file that is written after each pass over them, and from
             which the same call goes on after an interruption.
         **options
-            gtol (newton, bfgs, lbfgs); n_starts (newton with sigma and rho free: start from that
-            many points at once, see ``results.multistart``); lr, weight_decay, tol, batch_size,
-            rng, redraw (sgd).
+            gtol (newton, bfgs, lbfgs); n_starts (newton: values of the dependence from which the
+            maximum is sought, by default seven; see ``results.maxima``); lr, weight_decay, tol,
+            batch_size, rng, redraw (sgd).
 
         Returns
         -------
@@ -201,47 +202,106 @@ class SelectionModel(SelectionData):
     ) -> Fit:
         objective = self._objective(penalty)
         spec = self._parametrized
-        searched = spec.kind == "free" and spec.free.all()
         options = dict(options)
-        n_starts = options.pop("n_starts", 2)
-        if n_starts > 2 and (not searched or start_params is not None):
-            raise ValueError(
-                f"n_starts={n_starts} needs normalization='free' and no start_params: with one "
-                "dependence parameter a few start values are compared anyway"
-            )
-        if searched and method == "newton":
-
-            def fit_face(solution: Solution) -> Fit:
-                return self._sibling(self._faces[solution.status])._fit(
-                    independent, None, method, penalty, options
-                )
-
-            found = search_free(objective, independent, fit_face, start_params, n_starts, **options)
-            fit = Fit(self, found.solution, independent, method, None, penalty, found.faces)
-            if found.face is not None:
-                fit = replace(
-                    named(found.face, found.solution.status),
-                    faces=found.faces,
-                    inner=found.solution,
-                )
-            return replace(fit, starts=found.starts)
+        n_starts = options.pop("n_starts", None)
+        if spec.kind == "free" and spec.free.all() and method == "newton":
+            if start_params is None:
+                return self._fit_closed(objective, independent, penalty, n_starts, options)
+            return self._fit_from(objective, independent, start_params, penalty, options)
         start = None if start_params is None else self._expand(start_params)
-        if start is None and method != "sgd":
-            start = start_values(
-                objective, independent.params, spec.values(np.zeros(spec.free.sum())), spec.free
-            )
+        climbs: tuple[tuple[Floats, Solution], ...] = ()
         if method == "sgd":
             objective = self._sgd_objective(options)
-            solution = maximize(objective, start, method="sgd", **options)
-        else:
-            solution = maximize(objective, start, method=method, free=self._estimated, **options)
+            maxima = (maximize(objective, start, method="sgd", **options),)
+        elif start is None:
+            fixed = spec.values(np.zeros(spec.free.sum()))
+            grid = {"n_starts": n_starts, "rarest": self._rarestlabel()}
+            if method == "newton":
+                found = search(
+                    objective, independent.params, fixed, spec.free, **grid, **options
+                )
+                maxima, climbs = found.maxima, found.climbs
+                start = climbs[0][0]
+            else:
+                start = tops(objective, independent.params, fixed, spec.free, **grid)[0]
+        if start is not None and not climbs and method != "sgd":
+            maxima = (maximize(objective, start, method=method, free=self._estimated, **options),)
         used = None if start is None else start[self._estimated]
+        solution = maxima[0]
         face = self._face_of(solution)
         if face is not None:
             on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
-            return replace(named(on_face, solution.status), inner=solution)
+            fit = replace(named(on_face, solution.status), inner=solution)
+        else:
+            faces = {"independent": independent.value}
+            fit = Fit(self, solution, independent, method, used, penalty, faces)
+        others = tuple((self, other) for other in maxima[1:])
+        return replace(fit, starts=climbs, maxima=((fit.model, fit.solution), *others))
+
+    def _fit_closed(
+        self,
+        objective: Objective,
+        independent: Independent,
+        penalty: float,
+        n_starts: int | None,
+        options: dict[str, Any],
+    ) -> Fit:
+        """The free model: its faces, its interior from their maxima, and the highest of all."""
+        more = {} if n_starts is None else {"n_starts": n_starts}
+        fits = [
+            (status, self._sibling(face)._fit(independent, None, "newton", penalty, options | more))
+            for status, face in self._faces.items()
+            # rho = -1 is the other end of a face; no dependence is a point of the loading form
+            if status is not Status.RHO_MINUS and face != "independent"
+        ]
+        places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
+        status, best = max(fits, key=lambda pair: comparable(pair[1].solution))
+        inner = search_interior(
+            objective, places, comparable(best.solution), n_starts, **options
+        )
         faces = {"independent": independent.value}
-        return Fit(self, solution, independent, method, used, penalty, faces)
+        faces |= {label(fit.model.normalization): fit.solution.value for _, fit in fits}
+        interior = inner.maxima[0]
+        found = [pair for _, fit in fits for pair in fit.maxima]
+        if comparable(interior) > comparable(best.solution) and not interior.status.boundary:
+            faces["free"] = interior.value
+            fit = Fit(self, interior, independent, "newton", None, penalty, faces)
+        else:
+            if status is Status.RHO_PLUS and best.solution.params[-1] < 0:
+                status = Status.RHO_MINUS
+            fit = replace(named(best, status), faces=faces, inner=interior)
+        found = [(fit.model, fit.solution), *found, *((self, s) for s in inner.maxima)]
+        return replace(fit, starts=inner.climbs, maxima=humps(found))
+
+    def _fit_from(
+        self,
+        objective: Objective,
+        independent: Independent,
+        start_params: Floats,
+        penalty: float,
+        options: dict[str, Any],
+    ) -> Fit:
+        """The free model from the user's start values, and the face that this leads to."""
+        solution = maximize(objective, self._expand(start_params), **options)
+        faces = {"independent": independent.value}
+        climb = ((self._expand(start_params), solution),)
+        fit = Fit(self, solution, independent, "newton", start_params, penalty, faces)
+        if solution.status.boundary:
+            face = self._sibling(self._faces[solution.status])._fit(
+                independent, None, "newton", penalty, options
+            )
+            faces[label(face.model.normalization)] = face.solution.value
+            if face.solution.value >= solution.value:
+                fit = replace(named(face, solution.status), faces=faces, inner=solution)
+        return replace(fit, starts=climb, maxima=((fit.model, fit.solution),))
+
+    def _rarestlabel(self) -> float:
+        """Share of the rows that have the rarer label; in partitions it is not looked for."""
+        if self._in_partitions:
+            return 0.5
+        y = self.design.y[self.design.labelled]
+        ones = float((y > 0.5).sum())
+        return min(ones, len(y) - ones) / self.design.nobs
 
     def _check_refit_options(
         self,

@@ -14,7 +14,7 @@ from ..engine.integration import Quadrature
 from ..engine.optimize import maximize_many
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel
-from .search import start_values_many
+from .search import tops_many
 
 
 def fit_many(
@@ -58,7 +58,7 @@ def fit_many(
     apart = fit_independents(plain, probit=first._probit_outcome)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])
-    starts = start_values_many(objective, coef, fixed, spec.free)
+    starts = tops_many(objective, coef, fixed, spec.free)
     parts = maximize_many(objective, starts, free=first._estimated)
     solutions = (solution for part in parts for solution in part)
     for model, start, independent, solution in zip(models, starts, apart, solutions, strict=True):

@@ -1,79 +1,255 @@
-"""Start values, and the maximum of the free model with its faces.
+"""The global maximum: every dependence is tried, and all forms that close the model are compared.
 
-The free model is closed by three faces: |rho| = 1 (the loading form), sigma -> infinity (a probit
-outcome) and sigma -> 0 (no dependence). Newton searches the interior up to moderate bounds, where
-it is cheap; where it leaves through one of them, the fit on that face is compared with the best
-interior point and, if the face is no better after all, the search goes on closer to it.
+With the dependence held, the log-likelihood of labelled and unlabelled rows is concave in the
+coefficients: its factors are log-concave in the indices and the error, and so is the integral
+(Prekopa). Local maxima can therefore differ in the dependence only. A grid over the dependence,
+each value with its coefficients fitted, shows where they are; Newton climbs from each top of that
+profile. Where rows are many a sample of them shows the tops, and Newton goes on with all rows.
+
+The free model is closed by faces: |rho| = 1 (the loading form) and sigma -> infinity (a probit
+outcome). Each is searched as above, the interior is searched from the maxima found there, and the
+highest point of all is the fit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
-from ..engine.binary import Independent
+from ..engine.correlation import CorrelationForm
 from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..engine.integration import Quadrature
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_many
-from ..engine.solution import Solution
-from ..inference.branches import Inner
-from ..inference.curve import comparable
-from ..results.selection import Fit
+from ..engine.solution import Solution, Status
+from ..inference.branches import Inner, InnerCorrelation
+from ..inference.curve import comparable, ended_well
+from ..inference.dependence import LOGISTIC_VARIANCE, dependence
 from .normalization import Normalization
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_RANKING_ROWS = 2048
+# atanh of the error correlations (of rho, where sigma is fixed) that are tried.
+_GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
+_WIDEST = 2.4  # of a grid of the user's own size
+_LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
+_HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
+_COARSE = 1e-5  # tolerance of the integrals meanwhile
+_SAMPLE = 2048  # rows on which the grid is tried, where there are more than twice as many
+_RARE = 100  # labels of the rarer kind that a sample should have
+_SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
+_SAME_HUMP = 0.25  # the same across the forms of the free model, which share their humps
+_HOPELESS = 12.0  # log-likelihood by which a sample's maximum may fall behind on all rows
 
 
-def start_values(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
-    """Independent coefficients with the best of a few dependence parameters, tried as one batch.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Maxima of one form, the highest first, and the climbs that led to them."""
+
+    maxima: tuple[Solution, ...]
+    climbs: tuple[tuple[Floats, Solution], ...]  # where Newton started, and where that led
+
+
+def search(
+    objective: Objective,
+    coef: Floats,
+    fixed: Floats,
+    free: Mask,
+    *,
+    n_starts: int | None = None,
+    rarest: float = 0.5,
+    **options: Any,
+) -> Found:
+    """Maximise a form with at most one free dependence parameter over all of its values.
 
     Parameters
     ----------
-    start : ndarray
+    coef : ndarray
         (p + k,) coefficients of the two equations fitted apart.
     fixed, free : ndarray
         (d,) values of fixed dependence parameters, and which are not fixed.
+    n_starts : int, optional
+        Values of the dependence that are tried; by default seven.
+    rarest : float
+        Share of the rows with the rarer label, for the size of a sample.
+    **options
+        Of :func:`~statsmodels_mnar.engine.optimize.maximize_many`.
     """
-    candidates = _candidates(objective, start, fixed, free)
-    if len(candidates) == 1:
-        return candidates[0]
-    values = objective.sample(_RANKING_ROWS).evaluate(candidates, 0).value.cpu().numpy()
-    return candidates[int(np.nanargmax(values))]
+    estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
+    starts = tops(objective, coef, fixed, free, n_starts=n_starts, rarest=rarest)
+    found = _climb(objective, starts, estimated, options)
+    return Found(distinct(objective, found), tuple(zip(starts, found, strict=True)))
 
 
-def start_values_many(objective: Objective, starts: Floats, fixed: Floats, free: Mask) -> Floats:
-    """The same for the members of a batch that has rows of its own, (B, P)."""
-    candidates = np.stack([_candidates(objective, start, fixed, free) for start in starts], axis=1)
-    if len(candidates) == 1:
-        return candidates[0]
-    values = np.stack([objective.evaluate(at, 0).value.cpu().numpy() for at in candidates])
-    return candidates[np.nanargmax(values, axis=0), np.arange(len(starts))]
+def tops(
+    objective: Objective,
+    coef: Floats,
+    fixed: Floats,
+    free: Mask,
+    *,
+    n_starts: int | None = None,
+    rarest: float = 0.5,
+) -> Floats:
+    """(m, P) start values, one for each top of the profile over the grid, the highest first."""
+    starts = grid_starts(objective, coef, fixed, free, n_starts)
+    if len(starts) == 1:
+        return starts
+    estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
+    count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
+    n = objective.rows.n
+    small = _coarse(objective.sample(count) if n > 2 * count else objective)
+    held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
+    fitted = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
+    fitted = _to_the_ends(small, fitted, held, free)
+    values = np.array([comparable(solution) for solution in fitted])
+    order = [i for i in _local_maxima(values) if np.isfinite(fitted[i].params).all()]
+    order.sort(key=lambda i: -values[i])
+    if not order:
+        return starts[[int(np.argmax(values))]]
+    begin = np.stack([fitted[i].params for i in order])
+    if small.rows.n == n:
+        return begin
+    climbed = _climb(small, begin, estimated, {"maxiter": 50})
+    kept = [solution for solution in climbed if ended_well(solution)]
+    ahead = [s.params for s in distinct(small, kept) if not _hopeless(s, kept, n / small.rows.n)]
+    return np.stack(ahead) if ahead else begin[:1]
 
 
-def _candidates(objective: Objective, start: Floats, fixed: Floats, free: Mask) -> Floats:
+def _to_the_ends(
+    objective: Objective, fitted: list[Solution], held: Mask, free: Mask
+) -> list[Solution]:
+    """The fits of a grid, and more on the way to a bound towards which they rise.
+
+    Newton would creep there; from the bound itself it is a few steps.
+    """
+    form = objective.form
+    if not isinstance(form, LoadingForm | ProbitForm) or not free.any():
+        return fitted
+    values = [comparable(solution) for solution in fitted]
+    more: dict[int, list[Solution]] = {-1: [], 1: []}
+    for side, rises in ((-1, values[0] > values[1]), (1, values[-1] > values[-2])):
+        if not rises:
+            continue
+        last = fitted[0 if side < 0 else -1]
+        bound = (form.lower if side < 0 else form.upper)[0]
+        ends = np.array([0.5 * (last.params[-1] + 0.2 * bound), bound])
+        starts = np.tile(last.params, (len(ends), 1))
+        starts[:, -1] = ends
+        if isinstance(form, LoadingForm):
+            scales = [outcome_scale(v) / outcome_scale(last.params[-1]) for v in ends]
+            starts[:, : objective.p] *= np.array(scales)[:, None]
+        more[side] = _climb(objective, starts, held, {"maxiter": 2 * _HELD_STEPS})[::side]
+    return [*more[-1], *fitted, *more[1]]
+
+
+def tops_many(objective: Objective, coefs: Floats, fixed: Floats, free: Mask) -> Floats:
+    """(B, P) start values of the members of a batch that have rows of their own.
+
+    Each starts at the value of the grid whose coefficients, once fitted, are the most likely.
+    """
+    grids = np.stack([grid_starts(objective, coef, fixed, free) for coef in coefs], axis=1)
+    if len(grids) == 1:
+        return grids[0]
+    held = np.concatenate([np.ones(coefs.shape[1], dtype=bool), np.zeros_like(free)])
+    fitted = [_climb(objective, starts, held, {"maxiter": _HELD_STEPS}) for starts in grids]
+    values = np.array([[comparable(s) for s in at] for at in fitted])
+    best = np.argmax(values, axis=0)
+    return np.stack([fitted[i][b].params for b, i in enumerate(best)])
+
+
+def _coarse(objective: Objective) -> Objective:
+    """With as few nodes as tell the values of a grid apart."""
+    form = objective.form
+    if isinstance(form, LoadingForm | ProbitForm):
+        return objective.with_form(replace(form, tol=max(form.tol, _COARSE)))
+    if isinstance(form, FreeForm) and isinstance(form.integration, Quadrature):
+        rule = form.integration
+        if rule == rule.controlled():
+            coarse = replace(rule, tol=max(rule.tol, _COARSE))
+            return objective.with_form(replace(form, integration=coarse))
+    return objective
+
+
+def _climb(
+    objective: Objective, starts: Floats, free: Mask, options: dict[str, Any]
+) -> list[Solution]:
+    return [s for part in maximize_many(objective, starts, free=free, **options) for s in part]
+
+
+def _local_maxima(values: Floats) -> list[int]:
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    inner = padded[1:-1]
+    return np.flatnonzero((inner >= padded[:-2]) & (inner > padded[2:])).tolist()
+
+
+def _hopeless(solution: Solution, others: list[Solution], ratio: float) -> bool:
+    """Whether a maximum of a sample falls behind by so much that all rows will not turn it round.
+
+    The shortfall grows with the rows, its error with their root only.
+    """
+    behind = max(comparable(other) for other in others) - comparable(solution)
+    return behind * ratio - 4.0 * math.sqrt(max(behind, 0.0)) * ratio > _HOPELESS
+
+
+def grid_starts(
+    objective: Objective, coef: Floats, fixed: Floats, free: Mask, n_starts: int | None = None
+) -> Floats:
+    """(G, P) the grid over the free dependence, each with coefficients in its units."""
     form = objective.form
     if not free.any():
-        return np.concatenate([start, fixed])[None]
+        return np.concatenate([coef, fixed])[None]
+    u = np.array(_GRID) if n_starts is None else np.linspace(-_WIDEST, _WIDEST, n_starts)
     if isinstance(form, LoadingForm):
-        grid = np.array([[-1.5], [-0.4], [0.4], [1.5]])
+        grid = math.sqrt(LOGISTIC_VARIANCE) * np.sinh(u)[:, None]
     elif isinstance(form, ProbitForm):
-        grid = np.array([[-0.9], [-0.3], [0.3], [0.9]])
+        grid = u[:, None]
     else:
-        grid = np.array([[0.0, -1.0], [0.0, -0.3], [0.0, 0.3], [0.0, 1.0]])
-    grid = np.unique(np.where(free, grid, fixed), axis=0)
-    rows = np.column_stack([np.tile(start, (len(grid), 1)), grid])
-    if isinstance(form, FreeForm):
-        rows[:, : objective.p] *= np.array([[outcome_scale(math.exp(g[0]))] for g in grid])
+        lnsigma = np.linspace(*_LNSIGMA, len(u)) if free[0] else np.full(len(u), fixed[0])
+        grid = np.column_stack([lnsigma, u if free[1] else np.full(len(u), fixed[1])])
+    rows = np.column_stack([np.tile(coef, (len(grid), 1)), grid])
+    if not isinstance(form, ProbitForm):
+        sizes = np.abs(grid[:, 0]) if isinstance(form, LoadingForm) else np.exp(grid[:, 0])
+        rows[:, : objective.p] *= np.array([[outcome_scale(float(size))] for size in sizes])
     return rows
+
+
+def distinct(objective: Objective, found: list[Solution]) -> tuple[Solution, ...]:
+    """The climbs that ended at different places, the highest first.
+
+    Those that did not end at a maximum are left out, unless none did.
+    """
+    found = sorted(found, key=comparable, reverse=True)
+    at = [solution for solution in found if ended_well(solution)]
+    kept: list[Solution] = []
+    for solution in at or found[:1]:
+        u = _atcorr(objective, solution)
+        if all(abs(u - _atcorr(objective, other)) > _SAME for other in kept):
+            kept.append(solution)
+    if at and comparable(found[0]) > comparable(at[0]) + 1e-6:
+        kept.insert(0, found[0])  # higher than every maximum, though it has not converged
+    return tuple(kept)
+
+
+def _atcorr(objective: Objective, solution: Solution) -> float:
+    return atanh_error_corr(objective.form, solution.params[objective.n_coef :])
+
+
+def atanh_error_corr(form: Any, values: Floats) -> float:
+    """Of dependence parameters of any form; finite at the bounds that forms have."""
+    if isinstance(form, CorrelationForm):
+        return float(values[1])
+    kind = "loading" if isinstance(form, LoadingForm) else "free"
+    kind = "probit" if isinstance(form, ProbitForm) else kind
+    return math.atanh(float(np.clip(dependence(kind, values).error_corr, -1 + 1e-15, 1 - 1e-15)))
+
+
+# -- the interior of the free model ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -84,73 +260,133 @@ class _Searched(Inner):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The maximum of the closed model."""
+class Place:
+    """A maximum of a face, where the search of the interior begins."""
 
-    solution: Solution  # the interior's, whose status names the face where there is one
-    face: Fit | None  # the fit on that face
-    faces: dict[str, float]  # log-likelihoods compared
-    starts: tuple[tuple[Floats, Solution], ...]  # where Newton started, and where that led
+    coef: Floats  # (p + k,) in the face's units
+    sigma: float  # infinite on the probit face
+    atcorr: float
+
+    @classmethod
+    def of(cls, model: Any, solution: Solution) -> Place:
+        spec = model._parametrized
+        n_coef = len(solution.params) - len(spec.form.names)
+        values = solution.params[n_coef:]
+        sigma = dependence(spec.kind, values).sigma
+        return cls(solution.params[:n_coef], sigma, atanh_error_corr(spec.form, values))
 
 
-def search_free(
-    objective: Objective,
-    start: Independent,
-    fit_face: Callable[[Solution], Fit],
-    params: Floats | None = None,
-    n_starts: int = 2,
-    **options: Any,
-) -> Found:
-    """Maximise the free model over its interior and its faces.
+def humps(found: list[tuple[Any, Solution]]) -> tuple[tuple[Any, Solution], ...]:
+    """Models and their maxima that differ in the error correlation; the first is kept as such.
 
-    Parameters
-    ----------
-    fit_face : callable
-        Fits the face at whose bound a search ended.
-    params : ndarray, optional
-        The user's start values; otherwise Newton starts with each sign of rho.
-    n_starts : int
-        More than two: that many points spread over sigma and rho, as one batch.
+    The forms of the free model share their humps: of each, the highest point is shown.
     """
-    form = objective.form
-    assert isinstance(form, FreeForm)
-    inner = objective.with_form(_Searched(form.integration))
-    if params is not None:
-        starts = np.asarray(params, dtype=float)[None]
-    elif n_starts > 2:
-        starts = _spread(start.params, inner.p, n_starts)
-    else:
-        starts = _candidates(inner, start.params, np.zeros(2), np.ones(2, dtype=bool))
-        values = inner.evaluate(starts, 0).value.cpu().numpy()
-        starts = np.stack([starts[i + int(np.argmax(values[i : i + 2]))] for i in (0, 2)])
-    found = [solution for part in maximize_many(inner, starts, **options) for solution in part]
-    best = max(found, key=comparable)
-    tried = tuple(zip(starts, found, strict=True))
-    faces = {"independent": start.value}
-    for last in (False, True):
-        if not best.status.boundary:
-            break
-        face = fit_face(best)
-        faces[_label(face.model.normalization)] = face.solution.value
-        if last or face.solution.value >= best.value:
-            return Found(best, face, faces, tried)
-        best = maximize(objective, best.params, **options)  # closer to the face
-    faces["free"] = best.value
-    return Found(best, None, faces, tried)
+    kept = found[:1]
+    for model, solution in sorted(found[1:], key=lambda pair: -comparable(pair[1])):
+        at = Place.of(model, solution).atcorr
+        if ended_well(solution) and all(
+            abs(at - Place.of(*other).atcorr) > _SAME_HUMP for other in kept
+        ):
+            kept.append((model, solution))
+    return tuple(kept)
 
 
-def _spread(coef: Floats, p: int, count: int) -> Floats:
-    """Independent coefficients with points spread over sigma (0.2 to 6) and rho (-0.97 to 0.97)."""
-    lower, upper = [math.log(0.2), -2.1], [math.log(6.0), 2.1]
-    power = math.ceil(math.log2(count))
-    points = qmc.Sobol(d=2, rng=np.random.default_rng(0)).random_base2(power)[:count]
-    dependence = qmc.scale(points, lower, upper)
-    rows = np.column_stack([np.tile(coef, (count, 1)), dependence])
-    rows[:, :p] *= np.array([[outcome_scale(math.exp(v))] for v in dependence[:, 0]])
-    return rows
-
-
-def _label(normalization: Normalization) -> str:
+def label(normalization: Normalization) -> str:
+    """A normalization in words."""
     if isinstance(normalization, str):
         return normalization
     return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
+
+
+def search_interior(
+    objective: Objective,
+    places: list[Place],
+    faces: float,
+    n_starts: int | None = None,
+    **options: Any,
+) -> Found:
+    """Climb the interior of the free model from the maxima of its faces.
+
+    Parameters
+    ----------
+    faces : float
+        Largest log-likelihood on a face; an interior no higher than that is not refined.
+
+    Notes
+    -----
+    Without a penalty in the coordinates of the error correlation, in which the likelihood is close
+    to a ridge along one axis; with one, which holds in the coefficients' own units, in those.
+    """
+    form = objective.form
+    assert isinstance(form, FreeForm)
+    starts = np.stack([_interior_start(objective, place) for place in places])
+    if n_starts is not None:
+        starts = np.concatenate([starts, _spread(objective, places[0], n_starts)])
+    if objective.penalty:
+        wide = objective.with_form(_Searched(form.integration))
+        found = _climb(wide, starts, _all(starts), options)
+    else:
+        narrow = objective.with_form(InnerCorrelation(form.integration))
+        inner = np.stack([_to_correlation(objective, start) for start in starts])
+        found = _climb(narrow, inner, _all(inner), options)
+    if not objective.penalty:
+        found = [_in_own_units(objective, solution) for solution in found]
+    maxima = distinct(objective, found)
+    if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds
+        maxima = (maximize(objective, maxima[0].params, **options), *maxima[1:])
+    return Found(maxima, tuple(zip(starts, found, strict=True)))
+
+
+def _all(starts: Floats) -> Mask:
+    return np.ones(starts.shape[1], dtype=bool)
+
+
+def _interior_start(objective: Objective, place: Place) -> Floats:
+    """Close to a face, at the same error correlation."""
+    corr = math.tanh(float(np.clip(place.atcorr, -2.5, 2.5)))
+    share = max(abs(corr) + 0.15 * (1.0 - abs(corr)), 0.05)  # of the normal error, near |rho| = 1
+    if math.isinf(place.sigma):
+        share = abs(corr) + 0.8 * (1.0 - abs(corr))
+    sigma = math.sqrt(LOGISTIC_VARIANCE) * share / math.sqrt(1.0 - share**2)
+    coef = place.coef.copy()
+    own = math.sqrt(LOGISTIC_VARIANCE)
+    standard = own if math.isinf(place.sigma) else 1.0 / outcome_scale(place.sigma)
+    coef[: objective.p] *= standard * outcome_scale(sigma)
+    return np.append(coef, [math.log(sigma), math.atanh(corr / share)])
+
+
+def _spread(objective: Objective, place: Place, count: int) -> Floats:
+    """Coefficients of one place with points spread over sigma (0.2 to 6) and rho (-0.97, 0.97)."""
+    from scipy.stats import qmc
+
+    power = math.ceil(math.log2(count))
+    points = qmc.Sobol(d=2, rng=np.random.default_rng(0)).random_base2(power)[:count]
+    at = qmc.scale(points, [math.log(0.2), -2.1], [math.log(6.0), 2.1])
+    rows = np.tile(_interior_start(objective, place), (count, 1))
+    scales = [outcome_scale(math.exp(v)) / outcome_scale(math.exp(rows[0, -2])) for v in at[:, 0]]
+    rows[:, : objective.p] *= np.array(scales)[:, None]
+    rows[:, -2:] = at
+    return rows
+
+
+def _to_correlation(objective: Objective, start: Floats) -> Floats:
+    """Parameters of the free form -> coefficients standardized, (mix, atcorr)."""
+    lnsigma, athrho = start[-2:]
+    sigma, rho = math.exp(lnsigma), math.tanh(athrho)
+    share = sigma / math.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+    corr = rho * share
+    q = float(np.clip((share - abs(corr)) / (1.0 - abs(corr)), 1e-6, 1.0 - 1e-6))
+    found = np.append(start[:-2], [math.log(q / (1.0 - q)), math.atanh(corr)])
+    found[: objective.p] /= outcome_scale(sigma)
+    low, high = InnerCorrelation.lower, InnerCorrelation.upper
+    found[-2:] = np.clip(found[-2:], low, high)
+    return found
+
+
+def _in_own_units(objective: Objective, solution: Solution) -> Solution:
+    """A solution in (mix, atcorr) at the free form's parameters; the Hessian is still in those."""
+    params = solution.params
+    values = CorrelationForm().free_values(torch.as_tensor(params[-2:])[None])[0].numpy()
+    coef = params[:-2].copy()
+    coef[: objective.p] *= outcome_scale(math.exp(values[0]))
+    return replace(solution, params=np.append(coef, values))

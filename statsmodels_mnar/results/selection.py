@@ -50,7 +50,8 @@ class Fit:
     penalty: float
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
-    starts: tuple[tuple[Floats, Solution], ...] = ()  # of the free form's search
+    starts: tuple[tuple[Floats, Solution], ...] = ()  # where climbs started, and where they led
+    maxima: tuple[tuple[Any, Solution], ...] = ()  # models and their maxima, that of the fit first
     asked: Any = None  # normalization asked for; None: the model's own, not that of a face
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
