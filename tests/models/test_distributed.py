@@ -34,6 +34,7 @@ from statsmodels_mnar import (
     local_workers,
 )
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.engine.newton import WITHIN
 from statsmodels_mnar.engine.resampled import draw_resamples
 from statsmodels_mnar.models.keys import find_clusters
 
@@ -45,7 +46,7 @@ N = 1_500
 # A spline, a centred column, strings and categories, of which one occurs nowhere.
 FORMULA = "y ~ bs(x1, df=4) + center(x2) + g"
 SELECT = "s ~ x1 + x2 + z + c"
-TOLERANCE = 1e-9
+ROUNDING = 1e-12  # relative, of a sum of 1,500 terms in another order
 
 
 def simulated(seed: int) -> pd.DataFrame:
@@ -123,19 +124,20 @@ def quiet(fit, *args, **options):
         return fit(*args, **options)
 
 
-def assert_same(found, expected, tolerance=TOLERANCE):
-    """Log-likelihood, parameters and covariance."""
+def assert_same(found, expected):
+    """Log-likelihood, parameters and covariance, to what the package promises.
+
+    Sums are added in another order, so that the paths of two searches part by rounding: each ends
+    within ``WITHIN`` standard errors of the maximum (docs/large-data.md). A covariance changes by
+    its own size over a fraction of a standard error on the flattest top here, hence 10 times that.
+    """
     assert found.status is expected.status
     assert found.params.index.equals(expected.params.index)
-    assert abs(found.llf - expected.llf) <= tolerance * max(1.0, abs(expected.llf))
-    np.testing.assert_allclose(found.params, expected.params, rtol=tolerance, atol=tolerance)
-    errors = np.outer(expected.bse, expected.bse)
-    np.testing.assert_allclose(
-        np.asarray(found.cov_params()) / errors,
-        np.asarray(expected.cov_params()) / errors,
-        rtol=0,
-        atol=tolerance,
-    )
+    assert found.llf == pytest.approx(expected.llf, rel=ROUNDING)
+    errors = np.sqrt(np.diag(expected.cov_params()))
+    assert np.max(np.abs(found.params - expected.params) / errors) <= 2 * WITHIN
+    difference = np.asarray(found.cov_params()) - np.asarray(expected.cov_params())
+    assert np.max(np.abs(difference) / np.outer(errors, errors)) <= 20 * WITHIN
 
 
 GREENE = [
@@ -227,7 +229,7 @@ def test_covariances_tests_and_summaries_are_those_in_memory(weights, ways):
         ).fit()
         assert (found.nobs, found.nobs_selected) == (expected.nobs, expected.nobs_selected)
         assert (found.df_resid, found.df_model) == (expected.df_resid, expected.df_model)
-        assert found.llnull == pytest.approx(expected.llnull, rel=TOLERANCE)
+        assert found.llnull == pytest.approx(expected.llnull, rel=ROUNDING)
         if name == "stream":
             lines = [str(r.summary()).splitlines()[4:] for r in (found, expected)]
             assert [x for x in lines[0] if "Time:" not in x] == [
@@ -624,8 +626,9 @@ def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fi
     found = list(parted._refit_draws(draws, start, **fit))
     for one, two in zip(found, expected, strict=True):
         assert one.status is two.status
-        assert one.value == pytest.approx(two.value, rel=TOLERANCE)
-        np.testing.assert_allclose(one.params, two.params, rtol=TOLERANCE, atol=TOLERANCE)
+        assert one.value == pytest.approx(two.value, rel=ROUNDING)
+        # Times the size of a standard error, which is about one.
+        np.testing.assert_allclose(one.params, two.params, rtol=0, atol=2 * WITHIN)
 
 
 def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet):
@@ -685,7 +688,8 @@ def test_the_bootstrap_of_clusters_is_the_same_on_any_partitions(data, client, p
 
     on_workers = replicates(parquet, Execution(partition_rows=600, client=client))
     here = replicates(data, Execution(partition_rows=400))
-    pd.testing.assert_frame_equal(on_workers, here, rtol=TOLERANCE, atol=TOLERANCE)
+    # Standard errors of 1,500 rows are below one.
+    pd.testing.assert_frame_equal(on_workers, here, rtol=0, atol=2 * WITHIN)
 
 
 def test_bootstrap_takes_the_clusters_of_the_fit_and_checks_them(parquet):
