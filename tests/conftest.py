@@ -22,15 +22,19 @@ import torch
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
 
-# The same examples in every run, and no files of theirs in the checkout; "thorough" looks further,
-# at other examples each time: pytest tests/trust --hypothesis-profile=thorough
+# The same examples in every run, and no files of theirs in the checkout. The default run tries a
+# few examples of each property and `-m full` more of them; "thorough" looks further, at other
+# examples each time: pytest -m "full or not full" tests/trust --hypothesis-profile=thorough
 hypothesis.settings.register_profile(
     "quick",
-    max_examples=10,
+    max_examples=4,
     derandomize=True,
     database=None,
     deadline=None,
     suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile(
+    "full", hypothesis.settings.get_profile("quick"), max_examples=10
 )
 hypothesis.settings.register_profile(
     "thorough",
@@ -40,6 +44,26 @@ hypothesis.settings.register_profile(
     print_blob=True,
 )
 hypothesis.settings.load_profile("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the examples of ``-m full``, before test modules read the settings."""
+    if _full(config) and not config.getoption("hypothesis_profile", None):
+        hypothesis.settings.load_profile("full")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what -m leaves out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let ``-m full`` run the properties too, which it tries on more examples."""
+    if _full(config):
+        for item in items:
+            if item.get_closest_marker("hypothesis"):
+                item.add_marker("full")
+
+
+def _full(config: pytest.Config) -> bool:
+    return config.getoption("markexpr") == "full"
+
 
 TESTS = Path(__file__).resolve().parent
 SHARED_VARIABLE = "STATSMODELS_MNAR_SHARED"

@@ -323,7 +323,9 @@ def copy_repository(folder: Path) -> None:
 def passes(copy: Path, tests: Iterable[str]) -> bool:
     """Whether these tests pass in the copy."""
     chosen = [f"tests/{name}" for name in tests]
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *chosen]
+    marks = ["-m", "not slow and not benchmark"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", *marks]
+    command = [sys.executable, "-B", "-m", "pytest", *options, *chosen]
     paths = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         command, cwd=copy, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True

@@ -9,6 +9,7 @@ import pytest
 from .mutations import MUTATIONS, ROOT, check, mutated
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_every_mutation_still_applies(mutation):
     compile(mutated(mutation), mutation.module, "exec")
@@ -21,6 +22,7 @@ def test_mutations_have_names_of_their_own():
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
 
 
+@pytest.mark.full
 def test_a_wrong_node_weight_is_caught_and_a_change_of_nothing_survives():
     weight = next(m for m in MUTATIONS if m.name == "nodes: weight of a draw")
     harmless = replace(weight, name="harmless", new="(1.0 / self.n_draws))")

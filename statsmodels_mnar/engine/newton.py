@@ -25,7 +25,9 @@ _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of 
 _DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
-_SHORT = 1e-6  # the same, where nothing is left to refine
+WITHIN = 1e-6  # standard errors between a converged fit and the maximum: what the package promises
+_AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
+_ROUNDING = 16 * 2.0**-52  # relative error of one row's score: a few operations of each node
 
 
 def newton_batch(
@@ -50,13 +52,17 @@ def newton_batch(
         (B, n) row weights of each member, in the order of the sorted rows.
     gtol : float
         Converged when the largest score of unit-size columns, per unit of weight, is below this,
-        the quadratic model promises no further gain and the Hessian is negative definite.
+        the Hessian is negative definite and Newton's next step below 1e-8 standard errors.
 
     Notes
     -----
-    On a flat top these hold some way from the maximum, at a place that hangs on rounding. A member
-    whose next step is not yet short goes on for one more iteration, and then takes the next step
-    too, unevaluated: Newton squares the error each time.
+    The length of the next step m is measured by the information I: d = sqrt(m'Im). No parameter
+    moves by more than d of its standard errors (Cauchy-Schwarz), whatever the units of the columns
+    and however flat the top. What the package promises of a converged fit is ``WITHIN``, a hundred
+    times as much: two searches of one likelihood, whose paths part by rounding, end that near to
+    its maximum and so to each other. Where rounding of the score alone makes a longer step (see
+    :func:`judge`), or d is no longer halved by one, the search ends as near as it can come. The
+    last step is taken without another evaluation: value and Hessian are those one step before.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -106,7 +112,7 @@ class _Search:
         self.theta, self.free, self.weights = theta, free, weights
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
-        self.refined = torch.zeros_like(self.radius, dtype=torch.bool)  # had one more iteration
+        self.distance = torch.full_like(self.radius, torch.inf)  # of the latest near-maximum
         self.lower, self.upper = bounds(objective)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
         self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
@@ -125,13 +131,15 @@ class _Search:
         """Record the iteration, and take out the members that have ended."""
         score, information, side = self._model()
         total = self.objective.totals(self.weights)
-        norm, maximum, flat, move = judge(score, information, self.at.value, total, gtol)
-        length = torch.minimum(torch.linalg.vector_norm(move, dim=-1), self.radius)
-        ending = torch.where((maximum & self.refined)[:, None], self._moved(move), self.theta)
-        settled = maximum & ((length <= _SHORT) | self.refined | last)
-        self.refined = self.refined | maximum
+        standing = judge(score, information, self.at.value, total, gtol)
+        maximum, distance = standing.maximum, standing.distance
+        exhausted = (distance <= standing.rounding) | (distance > 0.5 * self.distance)
+        settled = maximum & ((distance <= _AIM) | exhausted)
+        refined = settled & (distance <= WITHIN)
+        ending = torch.where(refined[:, None], self._moved(standing.move), self.theta)
+        self.distance = torch.where(maximum, distance, torch.inf)
         finite = torch.isfinite(self.at.value)
-        values, norms = self.at.value.tolist(), norm.tolist()
+        values, norms = self.at.value.tolist(), standing.norm.tolist()
         ended: list[int] = []
         for i, m in enumerate(self.member):
             self.latest = Step(iteration, values[i], norms[i])
@@ -144,7 +152,7 @@ class _Search:
                     self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
                 )
                 status = status or Status.CONVERGED
-            elif flat[i]:
+            elif standing.flat[i]:
                 status = Status.SINGULAR
             elif self.radius[i] < _MIN_RADIUS:
                 status = Status.STALLED
@@ -200,7 +208,7 @@ class _Search:
         self.member = [self.member[i] for i in index]
         keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
-        self.refined = self.refined[keep]
+        self.distance = self.distance[keep]
         self.at = self.at[keep]
         self.weights = None if self.weights is None else self.weights[keep]
         if self.objective.batched:
@@ -264,6 +272,8 @@ class Standing(NamedTuple):
     maximum: Tensor  # (B,) bool: at one
     flat: Tensor  # (B,) bool: at an end without curvature
     move: Tensor  # (B, P) Newton's step, in unit-size columns
+    distance: Tensor  # (B,) its length in standard errors
+    rounding: Tensor  # (B,) the part of that which rounding of the score alone can make
 
 
 def judge(
@@ -284,12 +294,21 @@ def judge(
         (B,) log-likelihood and the sum of the row weights.
     slack : float
         Factor on every tolerance but that for the curvature.
+
+    Notes
+    -----
+    The score of column j is a sum of n terms, each with a relative error r of rounding, so its own
+    error is at most r times the sum of their sizes, and that at most r sqrt(n I_jj) by
+    Cauchy-Schwarz, with the information I_jj for the sum of squares. Through I^-1 the errors of the
+    columns make up a distance of at most r sqrt(n sum_j I_jj (I^-1)_jj) if their signs are random.
     """
     norm = score.abs().amax(-1) / total
     eigenvalue, vector = torch.linalg.eigh(information)
     along = (vector.mT @ score[..., None])[..., 0]
     step = along / eigenvalue.clamp(min=1e-300)
     gain = 0.5 * (along * step).sum(-1)
+    inverse = (vector**2 / eigenvalue.clamp(min=1e-300)[..., None, :]).sum(-1)  # its diagonal
+    inflation = (information.diagonal(dim1=-2, dim2=-1) * inverse).sum(-1)
     maximum = (
         (norm <= slack * gtol)
         & (gain <= slack * _DECREMENT * (1.0 + 1e-6 * value.abs()))
@@ -298,7 +317,14 @@ def judge(
     )
     # A negative curvature is a saddle point or a minimum, which the next step leaves.
     flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
-    return Standing(norm, maximum, flat, (vector @ step[..., None])[..., 0])
+    return Standing(
+        norm,
+        maximum,
+        flat,
+        move=(vector @ step[..., None])[..., 0],
+        distance=(2.0 * gain.clamp(min=0.0)).sqrt(),
+        rounding=_ROUNDING * (total * inflation.clamp(min=0.0)).sqrt(),
+    )
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

@@ -81,19 +81,19 @@ def quasi_newton(
     at = objective.evaluate(theta, 2)
     assert at.hessian is not None
     score, information, side = scaled_model(objective, objective.as_theta(theta), mask, at)
-    norm, maximum, flat, _ = judge(score, information, at.value, total, gtol, slack=10.0)
+    standing = judge(score, information, at.value, total, gtol, slack=10.0)
     status = Status.MAXITER if result.nit >= maxiter else Status.STALLED
     if not torch.isfinite(at.value[0]):
         status = Status.NONFINITE
-    elif maximum[0]:
+    elif standing.maximum[0]:
         held = side[0, objective.n_coef :].cpu().numpy()
         status = boundary_status(objective.form.names, held) or Status.CONVERGED
-    elif flat[0]:
+    elif standing.flat[0]:
         status = Status.SINGULAR
     return Solution(
         params=theta,
         value=float(at.value[0]),
-        score_norm=float(norm[0]),
+        score_norm=float(standing.norm[0]),
         hessian=at.hessian[0].cpu().numpy(),
         n_iter=int(result.nit),
         trace=tuple(trace),

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from statsmodels_mnar import (
     local_workers,
 )
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.engine.newton import WITHIN
 from statsmodels_mnar.engine.resampled import draw_resamples
 from statsmodels_mnar.models.keys import find_clusters
 
@@ -42,10 +44,11 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 N = 1_500
+PATIENCE = 300.0  # seconds for processes to start or end: a busy machine is slow, not wrong
 # A spline, a centred column, strings and categories, of which one occurs nowhere.
 FORMULA = "y ~ bs(x1, df=4) + center(x2) + g"
 SELECT = "s ~ x1 + x2 + z + c"
-TOLERANCE = 1e-9
+ROUNDING = 1e-12  # relative, of a sum of 1,500 terms in another order
 
 
 def simulated(seed: int) -> pd.DataFrame:
@@ -94,7 +97,8 @@ def client():
     # A worker that is told to end may say so in a warning.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with local_workers(2) as client:
+        with local_workers(2, silence_logs=50) as client:
+            client.wait_for_workers(2, timeout=PATIENCE)
             yield client
 
 
@@ -106,10 +110,25 @@ class Ways:
     frame: pd.DataFrame
     parquet: str
 
-    def __iter__(self):
-        yield "blocks", self.frame, Execution(partition_rows=700, threads=2)
-        yield "stream", self.parquet, Execution(partition_rows=400, memory=100_000)
-        yield "cluster", self.parquet, Execution(partition_rows=600, client=self.client)
+    def __getitem__(self, name: str) -> tuple[Any, Execution]:
+        if name == "blocks":
+            return self.frame, Execution(partition_rows=700, threads=2)
+        if name == "stream":
+            return self.parquet, Execution(partition_rows=400, memory=100_000)
+        return self.parquet, Execution(partition_rows=600, client=self.client)
+
+
+WAYS = ("stream", "blocks", "cluster")
+
+
+def in_turn(cases: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Every case in every way, of which the default run takes one way each, in turn."""
+    found = []
+    for turn, case in enumerate(cases):
+        for way in WAYS:
+            marks = () if way == WAYS[turn % len(WAYS)] else pytest.mark.full
+            found.append(pytest.param(*case, way, marks=marks))
+    return found
 
 
 @pytest.fixture
@@ -123,19 +142,20 @@ def quiet(fit, *args, **options):
         return fit(*args, **options)
 
 
-def assert_same(found, expected, tolerance=TOLERANCE):
-    """Log-likelihood, parameters and covariance."""
+def assert_same(found, expected):
+    """Log-likelihood, parameters and covariance, to what the package promises.
+
+    Sums are added in another order, so that the paths of two searches part by rounding: each ends
+    within ``WITHIN`` standard errors of the maximum (docs/large-data.md). A covariance changes by
+    its own size over a fraction of a standard error on the flattest top here, hence 10 times that.
+    """
     assert found.status is expected.status
     assert found.params.index.equals(expected.params.index)
-    assert abs(found.llf - expected.llf) <= tolerance * max(1.0, abs(expected.llf))
-    np.testing.assert_allclose(found.params, expected.params, rtol=tolerance, atol=tolerance)
-    errors = np.outer(expected.bse, expected.bse)
-    np.testing.assert_allclose(
-        np.asarray(found.cov_params()) / errors,
-        np.asarray(expected.cov_params()) / errors,
-        rtol=0,
-        atol=tolerance,
-    )
+    assert found.llf == pytest.approx(expected.llf, rel=ROUNDING)
+    errors = np.sqrt(np.diag(expected.cov_params()))
+    assert np.max(np.abs(found.params - expected.params) / errors) <= 2 * WITHIN
+    difference = np.asarray(found.cov_params()) - np.asarray(expected.cov_params())
+    assert np.max(np.abs(difference) / np.outer(errors, errors)) <= 20 * WITHIN
 
 
 GREENE = [
@@ -157,16 +177,15 @@ MODELS += [
 ]
 
 
-@pytest.mark.parametrize(("model", "options", "how"), MODELS)
-def test_every_way_gives_the_fit_in_memory(model, options, how, ways):
+@pytest.mark.parametrize(("model", "options", "how", "way"), in_turn(MODELS))
+def test_every_way_gives_the_fit_in_memory(model, options, how, way, ways):
     def fit(data, execution=None):
         built = model.from_formula(FORMULA, SELECT, data, execution=execution, **options)
         return quiet(built.fit, **how)
 
     expected = fit(ways.frame)
     assert expected.cov_type == ("stacked" if model is BiasCorrLogit else "nonrobust")
-    for _, source, execution in ways:
-        assert_same(fit(source, execution), expected)
+    assert_same(fit(*ways[way]), expected)
 
 
 def mirrored(data: pd.DataFrame) -> pd.DataFrame:
@@ -174,27 +193,31 @@ def mirrored(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(y=1.0 - data.y)
 
 
-@pytest.mark.parametrize(
-    ("data", "status", "face"),
-    [
-        (lambda: simulated(2), "RHO_PLUS", "loading"),
-        (lambda: mirrored(simulated(2)), "RHO_MINUS", "loading"),
-        (lambda: simulated(5), "SIGMA_INFINITE", "probit"),
-        (lambda: simulate_greene(120, rng=9).data, "RHO_PLUS", {"sigma": np.inf, "rho": 0.9999}),
-    ],
-    ids=["rho = 1", "rho = -1", "sigma = infinity", "corner"],
-)
-def test_the_free_model_ends_on_its_faces_too(data, status, face, client, tmp_path):
-    data = data()
+FACES = {
+    "rho = 1": (lambda: simulated(2), "RHO_PLUS", "loading"),
+    "rho = -1": (lambda: mirrored(simulated(2)), "RHO_MINUS", "loading"),
+    "sigma = infinity": (lambda: simulated(5), "SIGMA_INFINITE", "probit"),
+    "corner": (
+        lambda: simulate_greene(120, rng=9).data,
+        "RHO_PLUS",
+        {"sigma": np.inf, "rho": 0.9999},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "way"), in_turn((name,) for name in FACES))
+def test_the_free_model_ends_on_its_faces_too(name, way, client, tmp_path):
+    make, status, face = FACES[name]
+    data = make()
     formulas = (FORMULA, SELECT) if len(data) == N else ("y ~ x1", "s ~ x1 + z")
     expected = quiet(GreeneSelectionLogit.from_formula(*formulas, data).fit)
     assert expected.status.name == status  # the data of the other tests lie inside
     assert expected.model.normalization == pytest.approx(face)
-    for _, source, execution in Ways(client, data, as_parquet(data, tmp_path)):
-        model = GreeneSelectionLogit.from_formula(*formulas, source, execution=execution)
-        found = quiet(model.fit)
-        assert found.fit_info.faces.keys() == expected.fit_info.faces.keys()
-        assert_same(found, expected)
+    source, execution = Ways(client, data, as_parquet(data, tmp_path))[way]
+    model = GreeneSelectionLogit.from_formula(*formulas, source, execution=execution)
+    found = quiet(model.fit)
+    assert found.fit_info.faces.keys() == expected.fit_info.faces.keys()
+    assert_same(found, expected)
 
 
 def test_a_flat_top_has_one_highest_point():
@@ -210,35 +233,37 @@ def test_a_flat_top_has_one_highest_point():
 
 
 @pytest.mark.parametrize(
-    "weights", [{}, {"freq_weights": "count"}, {"prob_weights": "count"}], ids=str
+    ("weights", "way"),
+    [
+        ({}, "stream"),
+        pytest.param({}, "blocks", marks=pytest.mark.full),
+        pytest.param({}, "cluster", marks=pytest.mark.full),
+        ({"freq_weights": "count"}, "blocks"),
+        ({"prob_weights": "count"}, "stream"),
+    ],
 )
-def test_covariances_tests_and_summaries_are_those_in_memory(weights, ways):
+def test_covariances_tests_and_summaries_are_those_in_memory(weights, way, ways):
     options = {"normalization": "loading", "offset_select": "known", **weights}
     expected = GreeneSelectionLogit.from_formula(FORMULA, SELECT, ways.frame, **options).fit()
     kinds = [("HC0", {}), ("HC1", {}), ("cluster", {"groups": "firm"})]
     kinds += [("cluster", {"groups": ["firm", "year"], "use_correction": False})]
     if "prob_weights" not in weights:
         kinds += [("nonrobust", {}), ("OPG", {})]
-    for name, source, execution in ways:
-        if weights and name != "stream":
-            continue
-        found = GreeneSelectionLogit.from_formula(
-            FORMULA, SELECT, source, execution=execution, **options
-        ).fit()
-        assert (found.nobs, found.nobs_selected) == (expected.nobs, expected.nobs_selected)
-        assert (found.df_resid, found.df_model) == (expected.df_resid, expected.df_model)
-        assert found.llnull == pytest.approx(expected.llnull, rel=TOLERANCE)
-        if name == "stream":
-            lines = [str(r.summary()).splitlines()[4:] for r in (found, expected)]
-            assert [x for x in lines[0] if "Time:" not in x] == [
-                x for x in lines[1] if "Time:" not in x
-            ]
-        for cov_type, groups in kinds:
-            one, two = (r.get_robustcov_results(cov_type, **groups) for r in (found, expected))
-            assert_same(one, two)
-            assert one.cov_kwds == two.cov_kwds
-            tests = [r.test_independence("score").statistic for r in (one, two)]
-            assert tests[0] == pytest.approx(tests[1], rel=1e-7)
+    source, execution = ways[way]
+    found = GreeneSelectionLogit.from_formula(
+        FORMULA, SELECT, source, execution=execution, **options
+    ).fit()
+    assert (found.nobs, found.nobs_selected) == (expected.nobs, expected.nobs_selected)
+    assert (found.df_resid, found.df_model) == (expected.df_resid, expected.df_model)
+    assert found.llnull == pytest.approx(expected.llnull, rel=ROUNDING)
+    lines = [str(r.summary()).splitlines()[4:] for r in (found, expected)]
+    assert [x for x in lines[0] if "Time:" not in x] == [x for x in lines[1] if "Time:" not in x]
+    for cov_type, groups in kinds:
+        one, two = (r.get_robustcov_results(cov_type, **groups) for r in (found, expected))
+        assert_same(one, two)
+        assert one.cov_kwds == two.cov_kwds
+        tests = [r.test_independence("score").statistic for r in (one, two)]
+        assert tests[0] == pytest.approx(tests[1], rel=20 * WITHIN)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +313,9 @@ def test_dask_and_polars_frames_are_read(data, client, parquet):
 # -- faults ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_killed_in_mid_iteration_changes_nothing(data, parquet, tmp_path, monkeypatch):
+def test_a_worker_killed_in_mid_iteration_changes_nothing(
+    client, data, parquet, tmp_path, monkeypatch
+):
     from statsmodels_mnar.engine.execution import DaskPartitions
 
     flag, original, evaluations = str(tmp_path / "dead"), DaskPartitions.map, []
@@ -322,13 +349,13 @@ def test_a_worker_killed_in_mid_iteration_changes_nothing(data, parquet, tmp_pat
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with local_workers(2, silence_logs=50) as client:
-            undisturbed = model(client).fit()
-            before = set(client.run(os.getpid).values())
-            monkeypatch.setattr(DaskPartitions, "map", counted)
-            found = model(client).fit()
-            killed = int(Path(flag).read_text())
-            assert killed in before and killed not in client.run(os.getpid).values()
+        undisturbed = model(client).fit()
+        before = set(client.run(os.getpid).values())
+        monkeypatch.setattr(DaskPartitions, "map", counted)
+        found = model(client).fit()
+        killed = int(Path(flag).read_text())
+        assert killed in before and killed not in client.run(os.getpid).values()
+        client.wait_for_workers(2, timeout=PATIENCE)  # the next test finds both
     assert len(evaluations) > 3
     assert found.llf == undisturbed.llf
     np.testing.assert_array_equal(found.params, undisturbed.params)  # to the last digit
@@ -350,14 +377,13 @@ if __name__ == "__main__":
         def show(step):
             print(*pids, flush=True)
             import time
-            time.sleep(30)
+            time.sleep(600)
         model.fit(callback=show)
 """
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_driver_leaves_no_workers(how, parquet, tmp_path):
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
@@ -370,8 +396,8 @@ def test_an_interrupted_driver_leaves_no_workers(how, parquet, tmp_path):
         pids = [int(pid) for pid in driver.stdout.readline().split()]
         assert len(pids) == 2
         driver.send_signal(how)
-        assert driver.wait(30) != 0
-    deadline = time.monotonic() + 20
+        assert driver.wait(PATIENCE) != 0
+    deadline = time.monotonic() + PATIENCE
     while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not [pid for pid in pids if alive(pid)]
@@ -602,7 +628,14 @@ def drawn(model, draws, n: int) -> np.ndarray:
     return weights
 
 
-@pytest.mark.parametrize(("kind", "options", "fit", "how"), REPLICATED)
+@pytest.mark.parametrize(
+    ("kind", "options", "fit", "how"),
+    [
+        # Each way of drawing once, by one model or the other.
+        pytest.param(*case, marks=() if i in (0, 3, 7, 8, 12, 13) else pytest.mark.full)
+        for i, case in enumerate(REPLICATED)
+    ],
+)
 def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fit, how, data):
     """First stages, s-bar, pseudolabels and all, by sums over partitions."""
     drawing = dict(RESAMPLES[how])
@@ -624,8 +657,9 @@ def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fi
     found = list(parted._refit_draws(draws, start, **fit))
     for one, two in zip(found, expected, strict=True):
         assert one.status is two.status
-        assert one.value == pytest.approx(two.value, rel=TOLERANCE)
-        np.testing.assert_allclose(one.params, two.params, rtol=TOLERANCE, atol=TOLERANCE)
+        assert one.value == pytest.approx(two.value, rel=ROUNDING)
+        # Times the size of a standard error, which is about one.
+        np.testing.assert_allclose(one.params, two.params, rtol=0, atol=2 * WITHIN)
 
 
 def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet):
@@ -653,7 +687,7 @@ def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet)
     ("kind", "options"),
     [
         ("pairs", {}),
-        ("cluster", {"groups": "firm"}),
+        pytest.param("cluster", {"groups": "firm"}, marks=pytest.mark.full),
         pytest.param("weighted", {"groups": "firm"}, marks=pytest.mark.slow),
         pytest.param("weighted", {}, marks=pytest.mark.slow),
     ],
@@ -685,7 +719,8 @@ def test_the_bootstrap_of_clusters_is_the_same_on_any_partitions(data, client, p
 
     on_workers = replicates(parquet, Execution(partition_rows=600, client=client))
     here = replicates(data, Execution(partition_rows=400))
-    pd.testing.assert_frame_equal(on_workers, here, rtol=TOLERANCE, atol=TOLERANCE)
+    # Standard errors of 1,500 rows are below one.
+    pd.testing.assert_frame_equal(on_workers, here, rtol=0, atol=2 * WITHIN)
 
 
 def test_bootstrap_takes_the_clusters_of_the_fit_and_checks_them(parquet):
