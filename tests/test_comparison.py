@@ -19,6 +19,7 @@ from statsmodels_mnar import (
     ProbitSelection,
     compare,
     exclusion_test,
+    from_json,
     hausman_test,
     vuong_test,
 )
@@ -214,6 +215,58 @@ def test_weak_and_absent_instruments():
         none = fit(select="s ~ x1 + x2", normalization="independent")
     with pytest.raises(ValueError, match="no variable that the outcome equation lacks"):
         exclusion_test(none)
+    assert weak == fit(data=data, select="s ~ x1 + x2 + v").instrument
+    assert (weak.verdict, none.instrument.verdict) == ("weak", "none")
+    assert none.instrument.columns == () and none.instrument.df == 0
+
+
+def test_instruments_count_by_their_rank_beside_the_outcome_equation():
+    """x1 + z and x1 - z beside an outcome with x1 are one instrument, z, and not two."""
+    plain = fit().instrument
+    mixed = fit(select="s ~ x2 + I(x1 + z) + I(x1 - z)").instrument
+    assert mixed.columns == ("I(x1 + z)", "I(x1 - z)")
+    assert mixed.df == plain.df == 1
+    assert_allclose(mixed.statistic, plain.statistic, rtol=1e-6)
+
+
+def test_a_selection_offset_is_an_instrument_without_a_test():
+    moved = fit(select="s ~ x1 + x2", offset_select="z").instrument
+    assert moved.offset and moved.verdict == "unknown" and np.isnan(moved.statistic)
+
+
+def test_without_a_covariance_the_instrument_is_tested_in_a_probit_of_selection():
+    results = fit()._results
+    results.cov_params_default = np.full_like(results.cov_params_default, np.nan)
+    probit = smf.probit(FORMULAS[1], DATA).fit(disp=0)
+    assert_allclose(results.instrument.statistic, probit.tvalues["z"] ** 2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
+def test_the_summary_says_how_strong_the_instrument_is(cov_type):
+    results = fit().get_robustcov_results(cov_type)
+    found = results.wald_test("select_z = 0", scalar=True).statistic
+    assert f"Instrument: z, strong (chi2(1) = {found:.2f}" in results.summary().as_text()
+    with pytest.warns(match="no exclusion restriction"):
+        none = fit(select="s ~ x1 + x2")
+    assert "rests on the functional form" in " ".join(none.summary().as_text().split())
+
+
+def test_the_instrument_outlives_the_data(tmp_path):
+    results = fit()
+    again = from_json(results.to_json())
+    assert again.instrument == results.instrument
+    results.save(tmp_path / "fit.pickle", remove_data=True)
+    kept = type(results._results).load(tmp_path / "fit.pickle")
+    assert kept.instrument == again.instrument
+    assert kept.summary().as_text() == again.summary().as_text()
+
+
+def test_another_covariance_has_tests_of_its_own_in_its_summary():
+    results = fit()
+    assert "LR test" in results.summary().as_text()
+    robust = results.get_robustcov_results("HC0")
+    assert str(robust.test_independence()) in robust.summary().as_text()
+    assert "LR test" not in robust.summary().as_text()
 
 
 # -- Hausman ---------------------------------------------------------------------------------------

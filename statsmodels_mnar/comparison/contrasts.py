@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..design.checks import in_span
 from ..engine.forms import LoadingForm, ProbitForm
 from ..inference import comparison
 from ..inference.comparison import Correction, ExclusionTest, HausmanTest, VuongTest
@@ -26,7 +25,8 @@ def exclusion_test(results: Any) -> ExclusionTest:
 
     A joint Wald test of the columns of the selection design that lie outside the span of the
     outcome design. Without such columns, or where they are weak, the dependence of the two
-    equations is identified by functional form alone.
+    equations is identified by functional form alone. It is ``results.instrument``, and an error
+    where there are no such columns.
 
     Parameters
     ----------
@@ -44,16 +44,12 @@ def exclusion_test(results: Any) -> ExclusionTest:
     ('z',)
     """
     results = _selection(results, "exclusion_test")
-    design = results.model.design.sketch
-    columns = [k for k in range(design.W.shape[1]) if not in_span(design.W[:, [k]], design.X)]
-    if not columns:
+    found = results.instrument
+    if not found.columns:
         raise ValueError(
             "exclusion_test: the selection equation has no variable that the outcome equation lacks"
         )
-    rows = np.eye(len(results.params))[[results.model.k_outcome + k for k in columns]]
-    test = results.wald_test(rows, scalar=True)
-    names = tuple(design.select_names[k] for k in columns)
-    return ExclusionTest(names, float(test.statistic), len(columns), float(test.pvalue))
+    return found
 
 
 def hausman_test(results: Any, variables: Iterable[str] | None = None) -> HausmanTest:

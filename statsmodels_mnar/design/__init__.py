@@ -8,6 +8,7 @@ from statsmodels_mnar.design.checks import (
     check_rank,
     check_selection_varies,
     check_some_selected,
+    find_excluded,
 )
 from statsmodels_mnar.design.data import (
     Design,
@@ -33,6 +34,7 @@ __all__ = [
     "check_some_selected",
     "design_from_arrays",
     "design_from_formula",
+    "find_excluded",
     "find_separation",
     "over_rows",
     "rebuild",

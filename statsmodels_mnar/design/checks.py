@@ -8,6 +8,7 @@ of arithmetic and is made for one equation at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ __all__ = [
     "check_rank",
     "check_selection_varies",
     "check_some_selected",
+    "find_excluded",
 ]
 
 Floats = NDArray[np.float64]
@@ -38,6 +40,7 @@ Floats = NDArray[np.float64]
 # A column of unit length is in the span of others if its distance from it is below this. Sums of
 # dummies or of splines cancel to about 1e-15; a real variable does not come near 1e-10.
 _COLLINEAR = 1e-10
+_SPANNED = 1e-8  # the same, of a column beside another matrix
 _NEARLY = 1e-5  # half of the digits of a Hessian are gone
 
 
@@ -204,20 +207,76 @@ def check_exclusion(design: Design) -> None:
         )
 
 
+class Excluded(NamedTuple):
+    """What the selection equation has and the outcome equation lacks."""
+
+    columns: tuple[str, ...]  # of the selection design, outside the span of the outcome design
+    directions: Floats  # (r, k): selection moves apart from the outcome unless these times gamma
+    # are zero. Rows of the identity, but for columns of which a combination lies in the span.
+    offset: bool  # the selection offset lies outside too; its coefficient is fixed at one
+
+
+def find_excluded(design: Design) -> Excluded:
+    """Find the columns that move selection only, which is what an instrument does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from statsmodels_mnar.design import design_from_arrays
+    >>> x, z = np.random.default_rng(0).normal(size=(2, 9))
+    >>> y = [0, 1, 0, 1, 0, 1] + [np.nan] * 3
+    >>> found = find_excluded(design_from_arrays(y, x, exog_select=np.column_stack([x, z])))
+    >>> found.directions
+    array([[0., 1.]])
+    """
+    X, W = design.X, design.W
+    outside = np.flatnonzero(_outside(W, X)).tolist()
+    directions = np.eye(W.shape[1])[outside]
+    if len(outside) > 1:
+        scale = np.linalg.norm(X, axis=0)
+        basis = X / np.where(scale > 0, scale, 1.0)
+        columns = W[:, outside] / np.linalg.norm(W[:, outside], axis=0)
+        rest = columns - basis @ lstsq(basis, columns, check_finite=False)[0]
+        dependent = len(dependent_columns(rest, _SPANNED))
+        if dependent:  # such as x + z and x - z beside an outcome with x
+            rows = np.linalg.svd(np.linalg.qr(rest, mode="r"))[2][: len(outside) - dependent]
+            directions = (rows * np.linalg.norm(W[:, outside], axis=0)) @ directions
+    names = tuple(design.select_names[k] for k in outside)
+    offset = design.offset_select
+    apart = offset is not None and not in_span(offset[:, None], X)
+    return Excluded(names, directions, apart)
+
+
 def in_span(columns: Floats, basis: Floats) -> bool:
     """Does each column lie in the span of the basis?"""
+    return not _outside(columns, basis, first=True).any()
+
+
+def _outside(columns: Floats, basis: Floats, *, first: bool = False) -> NDArray[np.bool_]:
+    """Which columns lie outside the span of the basis; with ``first`` one is enough."""
     gram, cross = basis.T @ basis, basis.T @ columns
+    outside = np.zeros(columns.shape[1], dtype=bool)
     if _smallest_eigenvalue(gram) > 1e-4:
         # By the normal equations, which can vouch for a distance of more than a thousandth only.
         total = np.einsum("ij,ij->j", columns, columns)
         left = total - np.einsum("ij,ij->j", cross, np.linalg.solve(gram, cross))
-        if (left > 1e-6 * total).any():
-            return False
-    scale = np.linalg.norm(basis, axis=0)
-    basis = basis / np.where(scale > 0, scale, 1.0)
-    coefficients = lstsq(basis, columns, check_finite=False)[0]
-    distance = np.linalg.norm(columns - basis @ coefficients, axis=0)
-    return bool((distance <= 1e-8 * np.linalg.norm(columns, axis=0)).all())
+        outside = left > 1e-6 * total
+        if first and outside.any():
+            return outside
+    open_ = [k for k in np.flatnonzero(~outside) if not _is_one_of(columns[:, k], basis)]
+    if open_:
+        scale = np.linalg.norm(basis, axis=0)
+        basis = basis / np.where(scale > 0, scale, 1.0)
+        rest = columns[:, open_]
+        coefficients = lstsq(basis, rest, check_finite=False)[0]
+        distance = np.linalg.norm(rest - basis @ coefficients, axis=0)
+        outside[open_] = distance > _SPANNED * np.linalg.norm(rest, axis=0)
+    return outside
+
+
+def _is_one_of(column: Floats, basis: Floats) -> bool:
+    same = np.flatnonzero((basis[:8] == column[:8, None]).all(axis=0))  # most differ early
+    return any(np.array_equal(basis[:, j], column) for j in same)
 
 
 def _smallest_eigenvalue(gram: Floats) -> float:

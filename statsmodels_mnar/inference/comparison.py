@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from .covariance import invert
 from .independence import p_text
 
 Floats = NDArray[np.float64]
@@ -18,26 +19,85 @@ Correction = Literal["none", "aic", "bic"]
 WEAK = 10.0  # the rule of thumb of Staiger and Stock (1997) for the first stage's F
 
 
+Verdict = Literal["strong", "weak", "none", "unknown"]
+
+
 @dataclass(frozen=True, slots=True)
 class ExclusionTest:
-    """H0: none of the variables that only the selection equation has moves selection."""
+    """H0: none of the variables that only the selection equation has moves selection.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the selection equation outside the span of those of the outcome equation.
+    statistic, pvalue : float
+        Of the Wald test; NaN where there are no such columns, or no standard errors.
+    df : int
+        How many restrictions are tested; fewer than columns where a combination of them lies in
+        the span of the outcome equation.
+    offset : bool
+        The selection offset is such a variable too. Its coefficient is one, not estimated, so
+        that there is nothing to test.
+    known : bool
+        False where the data are gone, and with them the designs that tell which columns these are.
+    """
 
     columns: tuple[str, ...]
     statistic: float  # chi2
     df: int
     pvalue: float
+    offset: bool = False
+    known: bool = True
 
     @property
     def fvalue(self) -> float:
-        """The statistic per column."""
-        return self.statistic / self.df
+        """The statistic per degree of freedom."""
+        return self.statistic / self.df if self.df else float("nan")
 
     @property
     def weak(self) -> bool:
         """Whether it is below 10, the rule of thumb for instruments in linear regressions."""
         return self.fvalue < WEAK
 
+    @property
+    def verdict(self) -> Verdict:
+        """How strong the instruments are.
+
+        "strong" or "weak" as the statistic per degree of freedom is at least 10 or below; "none"
+        where the selection equation has no variable of its own; "unknown" where it has one that
+        cannot be tested (no standard errors, or an offset alone).
+        """
+        if not np.isnan(self.fvalue):
+            return "weak" if self.weak else "strong"
+        return "unknown" if self.columns or self.offset or not self.known else "none"
+
+    @property
+    def line(self) -> str:
+        """The strength and what to do about it, for the foot of a summary."""
+        if not self.known:
+            return "Instrument: not known without the data."
+        if self.verdict == "none":
+            return (
+                "Instrument: none. Selection has no variable of its own, so the answer rests on "
+                "the functional form; add a variable that moves selection but not the outcome, "
+                "and see sensitivity()."
+            )
+        names = ", ".join([*self.columns, *["the selection offset"] * self.offset])
+        if self.verdict == "unknown":
+            why = "no standard errors" if self.columns else "an offset has no coefficient to test"
+            return f"Instrument: {names}; strength unknown ({why})."
+        numbers = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
+        if self.verdict == "strong":
+            return f"Instrument: {names}, strong ({numbers})."
+        return (
+            f"Instrument: {names}, weak ({numbers}; {self.fvalue:.1f} per df, below {WEAK:g}). The "
+            "answer rests mostly on the functional form; look for a stronger one, and see "
+            "profile() and sensitivity()."
+        )
+
     def __str__(self) -> str:
+        if self.verdict not in ("strong", "weak"):
+            return self.line
         hint = (
             f"weak: below the rule of thumb of {WEAK:g}; the dependence rests on functional form"
             if self.weak
@@ -48,6 +108,33 @@ class ExclusionTest:
             f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}; "
             f"{self.fvalue:.2f} per column ({hint})"
         )
+
+
+def exclusion(
+    columns: tuple[str, ...], directions: Floats, gamma: Floats, cov: Floats, *, offset: bool
+) -> ExclusionTest:
+    """Wald test that the directions of the selection coefficients are zero.
+
+    Parameters
+    ----------
+    directions : ndarray
+        (r, k), see `find_excluded`.
+    gamma, cov : ndarray
+        (k,) selection coefficients and (k, k) their covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> test = exclusion(("z",), np.array([[0.0, 1.0]]), np.array([0.3, 0.8]), 0.04 * np.eye(2),
+    ...                  offset=False)
+    >>> round(test.statistic, 6), test.df, test.verdict
+    (16.0, 1, 'strong')
+    """
+    df, value = len(directions), directions @ gamma
+    inverse = invert(directions @ cov @ directions.T) if df else np.empty((0, 0))
+    statistic = float(value @ inverse @ value) if df else float("nan")
+    pvalue = float(stats.chi2.sf(statistic, df)) if df else float("nan")
+    return ExclusionTest(columns, statistic, df, pvalue, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

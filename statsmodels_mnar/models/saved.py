@@ -21,6 +21,7 @@ from ..engine.integration import Integration, Quadrature, Rule, Simulation
 from ..engine.optimize import Method
 from ..engine.solution import Solution, Status
 from ..inference.accuracy import Accuracy
+from ..inference.comparison import ExclusionTest
 from ..inference.covariance import ESTIMATORS, Covariance
 from ..inference.independence import IndependenceTest
 from ..results.record import SCHEMA
@@ -386,7 +387,17 @@ def _known(record: _Value) -> dict[str, Any]:
             method, test.at("statistic").any_number(), test.at("p_value").any_number(),
             test.at("df").integer(1),
         )  # fmt: skip
+    if "instrument" in record.value:  # not in the first files
+        known["instrument"] = _instrument(record.at("instrument"))
     return known
+
+
+def _instrument(found: _Value) -> ExclusionTest:
+    columns = tuple(each.text() for each in found.at("columns").items_of())
+    return ExclusionTest(
+        columns, found.at("statistic").any_number(), found.at("df").integer(),
+        found.at("pvalue").any_number(), found.at("offset").flag(), found.at("known").flag(),
+    )  # fmt: skip
 
 
 # -- with a model ----------------------------------------------------------------------------------

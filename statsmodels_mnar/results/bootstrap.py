@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -132,8 +131,8 @@ class BootstrapResults(Replicates):
             raise ValueError("apply needs the replicates of a fit, not those of a quantity")
 
         def value(params: Floats) -> pd.Series:
-            at = copy.copy(self.source)
-            at.params, at._cache = params, {}
+            at = self.source._copied()
+            at.params = params
             found = function(at)
             return found if isinstance(found, pd.Series) else pd.Series(np.atleast_1d(found))
 

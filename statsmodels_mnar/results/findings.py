@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..design.checks import in_span
 from ..inference.comparison import ExclusionTest, p_text
 from ..inference.identification import Identification
 from ..inference.independence import IndependenceTest
@@ -73,12 +72,7 @@ def gather(
 
     effects = {which: results.get_margeff(which=which) for which in EFFECTS}
     variable = _followed(effects["mean"], variable)
-    design = results.model.design
-    excluded = tuple(
-        name
-        for j, name in enumerate(design.select_names)
-        if not in_span(design.W[:, [j]], design.X)
-    )
+    instrument = results.instrument
     profile = prevalence = effect = None
     if refits:
         options: dict[str, Any] = {"alpha": alpha, "progress": progress}
@@ -95,9 +89,12 @@ def gather(
         effects=effects,
         shares=_shares(results, alpha),
         independence=attempt("independence", results.test_independence),
-        exclusion=_exclusion(results, excluded),
+        exclusion=instrument if instrument.verdict in ("strong", "weak") else None,
         identification=replace(
-            results.identification, profile=profile, excluded=excluded, face=_face(results)
+            results.identification,
+            profile=profile,
+            excluded=instrument.columns,
+            face=_face(results),
         ),
         profile=profile,
         prevalence=prevalence,
@@ -139,16 +136,6 @@ def _face(results: Any) -> str | None:
     """Where a fit of sigma and rho ended, if on a face."""
     both = results._asked() == ("free", None, None)
     return results.status.value if both and results.status.boundary else None
-
-
-def _exclusion(results: Any, excluded: tuple[str, ...]) -> ExclusionTest | None:
-    """Joint Wald test of the columns that only selection has."""
-    if not excluded or not np.isfinite(results.cov_params_default).all():
-        return None
-    names = list(results.model.design.select_names)
-    places = [results.model.k_outcome + names.index(name) for name in excluded]
-    test = results.wald_test(np.eye(len(results.params))[places], scalar=True)
-    return ExclusionTest(excluded, float(test.statistic), len(excluded), float(test.pvalue))
 
 
 # -- sentences -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,12 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.stats.contrast import WaldTestResults
 
+from ..design import find_excluded
+from ..design.partitioned import SavedDesign
+from ..engine.forms import LoadingForm
 from ..engine.solution import Solution, Status
-from ..inference import covariance, independence
+from ..inference import comparison, covariance, independence
+from ..inference.comparison import ExclusionTest
 from ..inference.independence import IndependenceTest
 
 
@@ -19,6 +23,42 @@ class HypothesisTests(GenericLikelihoodModelResults):
     """Independence of the equations, nested models and terms."""
 
     fit_info: Any  # of SelectionResults
+    cov_params_default: Any
+    _is_likelihood: ClassVar[bool]
+
+    @property
+    def instrument(self) -> ExclusionTest:
+        """Strength of the variables that only the selection equation has; print it.
+
+        A joint Wald test of their coefficients, from the fit and its covariance alone. Its
+        ``verdict`` is "strong", "weak" (less than 10 per degree of freedom), "none" or "unknown".
+        Where the fit has no covariance, the test is that of the selection equation fitted apart.
+        """
+        return self._summary_cache("instrument", self._instrument)  # outlives the data
+
+    def _instrument(self) -> ExclusionTest:
+        design = self.model.design.counted
+        if design.nobs == 0 or isinstance(design, SavedDesign):
+            return ExclusionTest((), np.nan, 0, np.nan, known=False)
+        found = find_excluded(design.sketch)
+        select = slice(self.model.k_outcome, self.model.k_outcome + self.model.k_select)
+        gamma = np.asarray(self.params)[select]
+        cov = np.asarray(self.cov_params_default)[select, select]
+        if not np.isfinite(cov).all() and self._is_likelihood:
+            gamma, cov = self._selection_apart()
+        return comparison.exclusion(
+            found.columns, found.directions, gamma, cov, offset=found.offset
+        )
+
+    def _selection_apart(self) -> tuple[Any, Any]:
+        """Coefficients of the selection equation fitted apart, and their covariance."""
+        p, apart = self.model.k_outcome, self.fit_info.independent
+        gamma = apart.params[p:]
+        if not apart.converged:
+            return gamma, np.full((len(gamma), len(gamma)), np.nan)
+        null = self.model._objective().with_form(LoadingForm())
+        hessian = null.evaluate(np.append(apart.params, 0.0), 2).hessian[0].cpu().numpy()
+        return gamma, covariance.invert(-hessian[p:-1, p:-1])
 
     def test_independence(self, method: str | None = None) -> IndependenceTest:
         """Test that selection is ignorable.

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..design.checks import in_span
 from ..inference import covariance
 from ..inference.checks import check_alpha
 from ..inference.identification import Identification, identify
@@ -56,12 +55,7 @@ class Profiles(Sensitivities):
         check_alpha(alpha)
         self.model._check_data_at_hand()
         profiled = self._profiled_error_corr(alpha) if self._profile_refusal() is None else None
-        design = self.model.design.sketch
-        excluded = tuple(
-            name
-            for j, name in enumerate(design.select_names)
-            if not in_span(design.W[:, [j]], design.X)
-        )
+        excluded = self.instrument.columns
         both = self._asked() == ("free", None, None)
         face = self.status.value if both and self.status.boundary else None
         return replace(self.identification, profile=profiled, excluded=excluded, face=face)

@@ -85,6 +85,7 @@ def fit_record(results: Any) -> dict[str, Any]:
         },
         "hessian": results._hessian(),
         "independence": None if test is None else _test(test),
+        "instrument": asdict(results.instrument),
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
         "notes": tables.notes(results),

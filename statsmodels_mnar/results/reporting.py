@@ -124,6 +124,7 @@ class Reporting(GenericLikelihoodModelResults):
         - ``params``: by parameter; ``cov``: type, description, n_groups, names, matrix;
           ``hessian``
         - ``independence``: method, statistic, df, p_value; null for BiasCorr
+        - ``instrument``: columns, statistic, df, pvalue, offset, known of ``results.instrument``
         - ``accuracy``: rule, finer, difference, shift, simulated, replaced
         - ``biascorr``: select, outcome, soft_selection; null for other models
         - ``notes``: sentences; ``versions``: of Python and the packages

@@ -187,11 +187,19 @@ class SelectionResults(
         **cov_kwds
             ``groups`` and ``use_correction`` for "cluster".
         """
-        other = copy.copy(self)
-        other._cache = {}
+        other = self._copied()
         other._simulation_error = None  # it was beside the other standard errors
         other._set_covariance(cov_type, cov_kwds)
         return SelectionResultsWrapper(other)
+
+    def _copied(self) -> Self:
+        """A copy that computes anew what depends on its parameters and covariance."""
+        other = copy.copy(self)
+        other._cache = {}
+        known = self.__dict__.get("_summary_statistics_cache", {})
+        kept = ("llf", "llnull", "ignorable")
+        other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
+        return other
 
     def conf_int(self, alpha: float = 0.05) -> Any:
         """Normal intervals of the parameters at level 1 - ``alpha``."""
@@ -461,7 +469,7 @@ class SelectionResults(
 
     def remove_data(self) -> None:
         """Drop all arrays of the length of the data; predict on new data still works."""
-        _ = self.llf, self.bse, self.identification
+        _ = self.llf, self.bse, self.identification, self.instrument
         if self._is_likelihood:
             _ = self.llnull, tables.independence(self)
         super().remove_data()
@@ -469,7 +477,7 @@ class SelectionResults(
 
     def embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
         """These results as those of a larger ``model``, zero in all but the ``kept``."""
-        full = copy.copy(self)
+        full = self._copied()
         full._cache = {"llf": self.llf}
         full.model = model
         full.results_constrained = SelectionResultsWrapper(self)

@@ -219,6 +219,7 @@ def independence(results: SelectionResults) -> IndependenceTest | None:
 def _footer(results: SelectionResults) -> list[str]:
     test = independence(results)
     lines = [] if test is None else [str(test)]
+    lines += textwrap.wrap(results.instrument.line, _WIDTH)
     lines.append(f"Standard errors: {results.cov_kwds['description']}.")
     if results._simulation_error is not None:
         lines += textwrap.wrap(results._simulation_error.verdict, _WIDTH)
