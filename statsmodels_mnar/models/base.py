@@ -40,6 +40,7 @@ class SelectionModel(SelectionData):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
+    _default_penalty: ClassVar[float] = 0.0
     _faces: ClassVar[dict[Status, Normalization]] = {
         Status.RHO_PLUS: "loading",
         Status.RHO_MINUS: "loading",
@@ -74,7 +75,8 @@ class SelectionModel(SelectionData):
             of a few dependence parameters.
         method : {"newton", "bfgs", "lbfgs", "sgd"}
             "newton" has the exact Hessian and a trust region. "sgd" is the paper's early-stopped
-            gradient descent, whose result is not a maximum.
+            gradient descent, whose result is not a maximum; it estimates sigma and rho both, and
+            takes normalization="free" by itself where the model names none.
         maxiter : int, optional
             Limit on iterations; by default 100 (newton), 1,000 (bfgs, lbfgs), 10,000 (sgd).
         cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
@@ -100,6 +102,11 @@ class SelectionModel(SelectionData):
         -------
         SelectionResults
         """
+        if self._needs_free_form(method):
+            return self._sibling("free").fit(
+                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
+                checkpoint, **options,
+            )  # fmt: skip
         sampling = self.design.weight_kind == "prob_weights"
         cov_type = cov_type or self._default_cov_type()
         check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
@@ -136,6 +143,11 @@ class SelectionModel(SelectionData):
         if not self._quiet:
             warn_about(results)
         return SelectionResultsWrapper(results)
+
+    def _needs_free_form(self, method: str) -> bool:
+        """The paper's optimiser, for a model whose normalization nobody named."""
+        usual = self._form_by_default and self.normalization == "loading"
+        return usual and isinstance(method, str) and method == "sgd"
 
     def _progress(
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None
