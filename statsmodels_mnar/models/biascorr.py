@@ -49,6 +49,9 @@ from .target import FromTarget
 Floats = NDArray[np.float64]
 SoftSelection = float | str | None
 
+PENALTY = 1e-4
+"""The paper's weight decay, and the ridge of ``BiasCorrLogit.fit`` where none is named."""
+
 _NOT_CONVERGED = (
     "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
     "Centre columns that are far from zero, drop nearly collinear ones, or use a ridge penalty."
@@ -83,7 +86,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     The objective is not the likelihood of the observed data, and its maximum does not estimate the
     parameters of Greene's model consistently: there are no information criteria, and standard
     errors are those of the pseudo-true parameter. With s-bar >= 1/2, or a selection equation that
-    separates perfectly, the objective has no finite maximum without a ``penalty``.
+    separates perfectly, the objective has no finite maximum of its own: the small ridge penalty
+    that ``fit`` takes by default holds the coefficients then, and the summary says so.
 
     Mai, H., W. Huang, W. Du and X. Wu, A robust classifier under missing-not-at-random sample
     selection bias.
@@ -98,6 +102,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     0.4
     """
 
+    _default_penalty: ClassVar[float] = PENALTY
     _results_class: ClassVar[type[SelectionResults]] = BiasCorrResults
     # Soft rows have no closed form at sigma = 0 or infinity: these faces are held close by.
     _faces: ClassVar[dict[Status, Normalization]] = {
@@ -172,13 +177,26 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     @property
     def first_stage(self) -> FirstStage:
-        """g_s and g_y, trained to their maxima where nothing else was asked for."""
+        """g_s and g_y, trained to their maxima under the penalty of ``fit()``."""
         if self._stage is None:
             self._stage = self._train()
         return self._stage
 
+    def _staged(self, penalty: float, descent: tuple[Descent, Descent] | None = None) -> Self:
+        """This model with first stages trained as ``fit`` was asked to train them."""
+        if descent is None and self._stage is None and penalty == PENALTY:
+            self._stage = self._train()
+        if descent is None and self._stage is not None and self._stage.penalty == penalty:
+            return self
+        model = self._sibling(self.normalization)
+        model._stage = self._train(descent, penalty)
+        model._training_rows = model._known_soft = None
+        if not self._in_partitions:
+            model._rows = None
+        return model
+
     def _train(
-        self, descent: tuple[Descent, Descent] | None = None, penalty: float = 0.0
+        self, descent: tuple[Descent, Descent] | None = None, penalty: float = PENALTY
     ) -> FirstStage:
         models = self.selection_model, self.pseudolabel_model
         if self._in_partitions:
@@ -223,8 +241,10 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         stage = self.first_stage
         self._training_rows = None
         nothing = np.empty(0)
-        self._stage = FirstStage(
-            *(replace(v, probability=nothing, index=nothing) for v in (stage.select, stage.outcome))
+        self._stage = replace(
+            stage,
+            select=replace(stage.select, probability=nothing, index=nothing),
+            outcome=replace(stage.outcome, probability=nothing, index=nothing),
         )
         super().remove_data()
 
@@ -286,7 +306,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
         disp: bool = False,
-        penalty: float = 0.0,
+        penalty: float | None = None,
         callback: Any = None,
         checkpoint: str | Path | None = None,
         first_stage_tol: tuple[float, float] = (1e-3, 1e-4),
@@ -296,10 +316,14 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
         Parameters
         ----------
-        start_params, method, maxiter, cov_kwds, disp, penalty, callback, checkpoint
+        start_params, method, maxiter, cov_kwds, disp, callback, checkpoint
             As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
-            paper's protocol: early-stopped gradient descent, in the first stages too. A penalty
-            also applies to the first stages "probit" and "logit".
+            paper's protocol: early-stopped gradient descent, in the first stages too.
+        penalty : float, optional
+            alpha: ``n * alpha/2 * |(beta, gamma)|^2`` is subtracted from the objective, and from
+            the log-likelihoods of the first stages "probit" and "logit". By default 1e-4, the
+            paper's weight decay ("sgd" takes ``weight_decay`` instead). With 0 the objective is
+            bare: it has no finite maximum where s-bar is 1/2 or more or an equation is separated.
         cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
             "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
             and s-bar. The others are given the pseudolabels.
@@ -308,7 +332,13 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         **options
             As in :meth:`GreeneSelectionLogit.fit`.
         """
-        model = self
+        if self._needs_free_form(method):
+            return self._sibling("free").fit(
+                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
+                checkpoint, first_stage_tol, **options,
+            )  # fmt: skip
+        if penalty is None:
+            penalty = 0.0 if method == "sgd" else PENALTY
         check_options(method, options, penalty, maxiter, callback)
         _check_tolerances(first_stage_tol)
         counted = self.design.counted
@@ -322,12 +352,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
         self._check_data_at_hand()
         with self._progress(disp and self._in_partitions, method, maxiter, checkpoint):
-            if descent is not None or penalty > 0.0:
-                model = self._sibling(self.normalization)
-                model._stage = self._train(descent, penalty)
-                model._training_rows = model._known_soft = None
-                if not self._in_partitions:
-                    model._rows = None
+            model = self._staged(penalty, descent)
             if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
                 self._check_separation()
                 self._warn(_NOT_CONVERGED, ConvergenceWarning)
