@@ -33,7 +33,7 @@ from .search import search_free, start_values
 
 Floats = NDArray[np.float64]
 
-_SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
+SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 
 
 class SelectionModel(SelectionData):
@@ -300,7 +300,7 @@ class SelectionModel(SelectionData):
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
         if self._in_partitions:  # separated rows are so in any sample of them
-            self._check_separation_of(self._plain_rows().spread(_SEPARATION_ROWS))
+            self._check_separation_of(self._plain_rows().spread(SEPARATION_ROWS))
             return
         d = self.design.counted
         seen = d.labelled

@@ -18,17 +18,20 @@ from ..design import (
     check_outcome_varies,
     check_rank,
     check_selection_varies,
+    degeneracies,
 )
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
 from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
+from ..engine.rows import Rows
 from ..engine.solution import Status
 from ..errors import warn
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
+from .base import SEPARATION_ROWS
 from .biascorr_refits import BiasCorrRefits
 from .first_stage import (
     Classifier,
@@ -363,11 +366,45 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
             **options,
         )  # fmt: skip
+        if penalty and not self._quiet:
+            for text in fitted._results.held_by_penalty:
+                self._warn(f"{text}.")
         if method == "sgd":
             info = fitted._results.fit_info
             again = info.options | {"first_stage_tol": first_stage_tol}
             fitted._results.fit_info = replace(info, options=again)
         return fitted
+
+    def _held_by_penalty(self) -> tuple[str, ...]:
+        """Why the objective without a penalty has no finite maximum, or none that is unique.
+
+        Each equation is fitted alone and without a penalty; only where that fails are its columns
+        looked at. See also :meth:`_check_pseudolabels`.
+        """
+        self._check_data_at_hand()
+        found = []
+        if self._pseudolabel_range()[0] >= 0.5:
+            found.append(
+                f"soft_selection is {self._soft():.4f}, and at 1/2 and above no row pulls the "
+                "selection index down: the penalty alone holds the selection coefficients. Read "
+                "the outcome equation only"
+            )
+        plain = self._plain_rows()
+        if not fit_independent(plain).converged:
+            rows = plain.spread(SEPARATION_ROWS) if self._in_partitions else plain
+            found += self._degenerate_equations(rows)
+        return tuple(found)
+
+    def _degenerate_equations(self, rows: Rows) -> list[str]:
+        counted, seen = rows.weight > 0, rows.tilt > 0
+        labelled = counted & seen
+        y = (0.5 * (1.0 + rows.sign[labelled])).cpu().numpy()
+        s = seen[counted].to(torch.float64).cpu().numpy()
+        X, W = rows.X[:, labelled].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
+        return [
+            *degeneracies(s, W, self.design.select_names, "selection"),
+            *degeneracies(y, X, self.design.outcome_names, "outcome"),
+        ]
 
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
@@ -382,21 +419,18 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
         lowest, *labels = self._pseudolabel_range()
-        if lowest >= 0.5:
+        if lowest >= 0.5 and (method == "sgd" or penalty == 0.0):
             text = (
                 f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
                 "selection index down"
             )
-            if method != "sgd" and penalty == 0.0:
+            if method != "sgd":
                 raise ValueError(
                     f"{text}, so the objective has no finite maximum. Use a ridge penalty "
-                    "(penalty=1e-4), a smaller soft_selection, or the paper's early-stopped "
-                    "method='sgd'."
+                    "(penalty=1e-4, the default), a smaller soft_selection, or the paper's "
+                    "early-stopped method='sgd'."
                 )
-            self._warn(
-                f"{text}; the selection coefficients are where "
-                f"{'the descent stopped' if method == 'sgd' else 'the penalty holds them'}."
-            )
+            self._warn(f"{text}; the selection coefficients are where the descent stopped.")
         if labels[0] == labels[1] and not self.soft_pseudolabels:
             counts = self.design.counts
             self._warn(

@@ -380,6 +380,9 @@ def _known(record: _Value) -> dict[str, Any]:
     for name in ("llnull", "ignorable"):
         if not likelihoods.at(name).absent:
             known[name] = likelihoods.at(name).number()
+    if not record.at("biascorr").absent:
+        held = record.at("biascorr").at("held").items_of()
+        known["held"] = tuple(text.text() for text in held)
     if not test.absent:
         method = test.at("method").choice(("lr", "wald", "score"))
         known["independence"] = IndependenceTest(
