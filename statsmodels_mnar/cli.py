@@ -41,9 +41,9 @@ _EXAMPLES = """\
 examples:
   statsmodels-mnar fit loans.csv "default ~ income + age" "approved ~ income + age + officer"
   statsmodels-mnar fit loans.parquet "default ~ np.log(income)" "~ np.log(income) + C(officer)" \\
-      --normalization loading --groups branch --out report.html --out report.json
+      --groups branch --out report.html --out report.json
   statsmodels-mnar fit loans.csv "default ~ income" "approved ~ income + officer" \\
-      --model biascorr --normalization sigma=1 --penalty 1e-4
+      --model biascorr
 
 A selection formula without a left side, "~ x + z", means "the outcome is observed". Formulas may
 use np (numpy) and what patsy knows: C(), I(), center(), bs(), ...
@@ -70,8 +70,8 @@ def add_fit(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--normalization", metavar="HOW",
-        help="free (default), loading, independent, or fixed values: sigma=1, rho=0.5, "
-        "sigma=1,rho=0.5",
+        help="loading (default of greene and biascorr), free (sigma and rho apart), independent, "
+        "or fixed values: sigma=1, rho=0.5, sigma=1,rho=0.5",
     )  # fmt: skip
     parser.add_argument(
         "--cov-type", choices=["nonrobust", "OPG", "HC0", "HC1", "cluster", "stacked"],
@@ -81,7 +81,9 @@ def add_fit(commands: Any) -> None:
         "--groups", action="append", metavar="COLUMN",
         help="clusters, implies --cov-type cluster; twice for two ways",
     )  # fmt: skip
-    parser.add_argument("--penalty", type=float, default=0.0, help="ridge penalty (default 0)")
+    parser.add_argument(
+        "--penalty", type=float, help="ridge penalty (default 0; biascorr 1e-4)"
+    )  # fmt: skip
     weights = parser.add_mutually_exclusive_group()
     weights.add_argument("--freq-weights", metavar="COLUMN", help="counts of each row")
     weights.add_argument("--prob-weights", metavar="COLUMN", help="inverse sampling probabilities")
@@ -125,9 +127,9 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
     progress = sys.stderr.isatty() if args.progress is None else args.progress
     data = read_table(args.data, args.sep)
     how = _covariance(args, data)
-    results = _model(args, data).fit(
-        method=args.method, maxiter=args.maxiter, penalty=args.penalty, disp=progress, **how
-    )
+    if args.penalty is not None:
+        how["penalty"] = args.penalty
+    results = _model(args, data).fit(method=args.method, maxiter=args.maxiter, disp=progress, **how)
     for path in args.out:
         results.report(path, title=args.title, alpha=args.alpha, figures=figures, progress=progress)
     text = "" if args.quiet else str(results.summary(alpha=args.alpha))

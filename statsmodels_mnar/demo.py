@@ -67,8 +67,8 @@ def _fit(simulated: Simulated) -> Comparison:
         "naive": (NaiveLogit, {}),
         "ipw": (IPWLogit, {}),
         "probit": (ProbitSelection, {}),
-        "greene": (GreeneSelectionLogit, {"normalization": "loading"}),
-        "biascorr": (BiasCorrLogit, {"normalization": {"sigma": 1.0}}),
+        "greene": (GreeneSelectionLogit, {}),
+        "biascorr": (BiasCorrLogit, {}),
     }
     formulas = simulated.formula, simulated.select_formula
     return compare(

@@ -73,7 +73,7 @@ def compare(
     models: Iterable[str] = MODELS,
     *,
     variables: Iterable[str] | None = None,
-    normalization: Any = "free",
+    normalization: Any = None,
     cov_type: str | None = None,
     cov_kwds: dict[str, Any] | None = None,
     env: Any = 0,
@@ -94,8 +94,8 @@ def compare(
     variables : list of str, optional
         Variables of the data whose effects are shown, see ``get_margeff``; by default the columns
         of the outcome design.
-    normalization
-        Of "greene".
+    normalization : optional
+        Of "greene"; by default "loading".
     cov_type, cov_kwds : optional
         Of "naive", "probit" and "greene"; the others keep their "stacked" default.
     env, **model_options

@@ -17,7 +17,7 @@ from statsmodels_mnar.design.data import (
     over_rows,
 )
 from statsmodels_mnar.design.formula import FormulaSpec, rebuild
-from statsmodels_mnar.design.separation import check_separation, find_separation
+from statsmodels_mnar.design.separation import check_separation, degeneracies, find_separation
 from statsmodels_mnar.design.values import Dropped
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "check_selection_varies",
     "check_separation",
     "check_some_selected",
+    "degeneracies",
     "design_from_arrays",
     "design_from_formula",
     "find_excluded",

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import expit
 
-from statsmodels_mnar.design.checks import in_span
+from statsmodels_mnar.design.checks import dependent_columns, in_span
 from statsmodels_mnar.errors import PerfectSeparationError, listing
 
-__all__ = ["check_separation", "find_separation"]
+__all__ = ["check_separation", "degeneracies", "find_separation"]
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +51,45 @@ def check_separation(y: Floats, X: Floats, names: Sequence[str], equation: str) 
         f"the {equation} without error, and its likelihood has no finite maximum. Use a ridge "
         "penalty, drop or merge the column(s), or stop early with method='sgd'."
     )
+
+
+def degeneracies(y: Floats, X: Floats, names: Sequence[str], equation: str) -> list[str]:
+    """Say why a binary regression has no finite or no unique maximum without a penalty.
+
+    Parameters
+    ----------
+    y, X, names, equation
+        As in :func:`check_separation`, but the columns may be linearly dependent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.column_stack([np.ones(4), [1.0, 2.0, 3.0, 4.0]])
+    >>> degeneracies(np.array([0.0, 0.0, 1.0, 1.0]), x, ["const", "x"], "outcome")
+    ['x predicts the outcome without error on some rows: the penalty alone holds the outcome \
+coefficients']
+    """
+    where = " on the labelled rows" if equation == "outcome" else ""
+    found = []
+    dependent = dependent_columns(X)
+    for column, others in dependent.items():
+        if others:
+            text = f"{names[column]} is a combination of {listing(names[j] for j in others)}"
+            found.append(f"{text}{where}: the penalty alone divides their effect on the {equation}")
+        else:
+            found.append(
+                f"{names[column]} is zero{where or ' on every row'}: nothing but the penalty and, "
+                f"for the outcome, the pseudolabels decides its effect on the {equation}"
+            )
+    kept = [j for j in range(X.shape[1]) if j not in dependent]
+    separating = find_separation(y, X[:, kept])
+    if separating is not None:
+        columns = [names[kept[j]] for j in separating]
+        found.append(
+            f"{listing(columns)} {'predicts' if len(columns) == 1 else 'predict'} the {equation} "
+            f"without error on some rows: the penalty alone holds the {equation} coefficients"
+        )
+    return found
 
 
 def find_separation(y: Floats, X: Floats) -> list[int] | None:

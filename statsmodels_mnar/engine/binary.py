@@ -269,14 +269,18 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
     return Independent(params, value, outcome.converged and select.converged)
 
 
-def fit_independents(rows: Rows, *, probit: bool = False) -> list[Independent]:
+def fit_independents(
+    rows: Rows, *, probit: bool = False, penalty: float = 0.0
+) -> list[Independent]:
     """:func:`fit_independent` for each member of a batch that has rows of its own."""
     labelled = (rows.tilt > 0).to(rows.weight.dtype)
     outcome = fit_binaries(
         rows.X, 0.5 * (1.0 + rows.sign), PROBIT if probit else LOGIT, rows.weight * labelled,
-        offset=rows.offset,
+        offset=rows.offset, penalty=penalty,
     )  # fmt: skip
-    select = fit_binaries(rows.W, labelled, PROBIT, rows.weight, offset=rows.offset_select)
+    select = fit_binaries(
+        rows.W, labelled, PROBIT, rows.weight, offset=rows.offset_select, penalty=penalty
+    )
     params = torch.cat([outcome.params, select.params], dim=1).cpu().numpy()
     values = (outcome.value + select.value).tolist()
     converged = (outcome.converged & select.converged).tolist()

@@ -47,16 +47,13 @@ class BiasCondition:
         return self.eta > self.threshold
 
     def __str__(self) -> str:
-        relation = ">" if self.holds else "<="
-        verdict = (
-            "holds: by the paper's theorem the bias of BiasCorr's loss is the smaller one, but the "
-            "theorem needs more than it states (docs/bias-theory.md)"
-            if self.holds
-            else "does not hold: the theorem says nothing here (it is sufficient, not necessary)"
-        )
+        relation, verdict = (">", "holds") if self.holds else ("<=", "does not hold")
         return (
             f"missing ratio eta = {self.eta:.4f} {relation} 1/(2 - s-bar) = {self.threshold:.4f}: "
-            f"the condition {verdict}"
+            f"the condition of the paper's theorem {verdict}. It is sufficient, not necessary, and "
+            "needs more than the theorem states, so it does not choose a method for you: "
+            "compare() fits Greene's model to the same data, and labels that you hide yourself "
+            "show which of the two predicts better (docs/bias-theory.md)"
         )
 
 

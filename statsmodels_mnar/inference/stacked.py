@@ -8,6 +8,9 @@ s-bar, and the score of the objective. The influence of row i on the estimates i
 with H the Hessian and g the score of the objective, and IF(s) and IF(theta) the influence on the
 soft selection and on g_y (Newey and McFadden 1994, section 6). Hard pseudolabels jump where
 x'theta = 0; the derivative of their expectation is a density there, by a Gaussian kernel.
+
+A ridge penalty alpha is alpha/2 |coefficients|^2 for every observation, in each of the three
+regressions: the row scores that sum to zero at the estimates are g_i - alpha * coefficients.
 """
 
 from __future__ import annotations
@@ -53,6 +56,9 @@ class Stages:
     soft_pseudolabels: bool
     sampling: bool  # weights are inverse sampling probabilities
     penalty: float
+    select_coef: Floats  # (k,) of g_s
+    outcome_coef: Floats  # (p,) of g_y
+    coef: Floats  # (P,) the estimates that are penalised, zero for the dependence parameters
 
 
 def first_sums(rows: StackedRows, how: Stages) -> tuple[Floats, ...]:
@@ -138,7 +144,10 @@ def influence(
     seen = rows.weights * rows.labelled
     select, _ = _regression(rows.W, rows.labelled, rows.weights, rows.select_index, how.select)
     outcome, _ = _regression(rows.X, rows.y == 1, seen, rows.outcome_index, how.outcome)
-    total = rows.scores - select @ found.select @ found.by_select.T
+    select = select - how.penalty * np.outer(rows.weights, how.select_coef)
+    outcome = outcome - how.penalty * np.outer(seen, how.outcome_coef)
+    total = rows.scores - how.penalty * np.outer(rows.weights, how.coef)
+    total = total - select @ found.select @ found.by_select.T
     total = total - outcome @ found.outcome @ by_outcome.T
     if how.mean is not None and not how.rowwise:
         share = np.where(rows.labelled, 0.0, rows.weights) / found.weight

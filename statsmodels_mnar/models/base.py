@@ -34,13 +34,14 @@ from .search import Place, humps, label, search, search_interior, tops
 
 Floats = NDArray[np.float64]
 
-_SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
+SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 
 
 class SelectionModel(SelectionData):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
     _probit_outcome: ClassVar[bool] = False
+    _default_penalty: ClassVar[float] = 0.0
     _faces: ClassVar[dict[Status, Normalization]] = {
         Status.RHO_PLUS: "loading",
         Status.RHO_MINUS: "loading",
@@ -76,7 +77,8 @@ class SelectionModel(SelectionData):
         method : {"newton", "bfgs", "lbfgs", "sgd"}
             "newton" has the exact Hessian and a trust region; it converges within 1e-6 standard
             errors of the maximum, "bfgs" and "lbfgs" within 2e-4. "sgd" is the paper's
-            early-stopped gradient descent, whose result is not a maximum.
+            early-stopped gradient descent, whose result is not a maximum; it estimates sigma and
+            rho both, and takes normalization="free" by itself where the model names none.
         maxiter : int, optional
             Limit on iterations; by default 100 (newton), 1,000 (bfgs, lbfgs), 10,000 (sgd).
         cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
@@ -102,6 +104,11 @@ class SelectionModel(SelectionData):
         -------
         SelectionResults
         """
+        if self._needs_free_form(method):
+            return self._sibling("free").fit(
+                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
+                checkpoint, **options,
+            )  # fmt: skip
         sampling = self.design.weight_kind == "prob_weights"
         cov_type = cov_type or self._default_cov_type()
         check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
@@ -138,6 +145,11 @@ class SelectionModel(SelectionData):
         if not self._quiet:
             warn_about(results)
         return SelectionResultsWrapper(results)
+
+    def _needs_free_form(self, method: str) -> bool:
+        """The paper's optimiser, for a model whose normalization nobody named."""
+        usual = self._form_by_default and self.normalization == "loading"
+        return usual and isinstance(method, str) and method == "sgd"
 
     def _progress(
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None
@@ -349,7 +361,7 @@ class SelectionModel(SelectionData):
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
         if self._in_partitions:  # separated rows are so in any sample of them
-            self._check_separation_of(self._plain_rows().spread(_SEPARATION_ROWS))
+            self._check_separation_of(self._plain_rows().spread(SEPARATION_ROWS))
             return
         d = self.design.counted
         seen = d.labelled

@@ -18,17 +18,20 @@ from ..design import (
     check_outcome_varies,
     check_rank,
     check_selection_varies,
+    degeneracies,
 )
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration
 from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
+from ..engine.rows import Rows
 from ..engine.solution import Status
 from ..errors import warn
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
+from .base import SEPARATION_ROWS
 from .biascorr_refits import BiasCorrRefits
 from .first_stage import (
     Classifier,
@@ -48,6 +51,9 @@ from .target import FromTarget
 
 Floats = NDArray[np.float64]
 SoftSelection = float | str | None
+
+PENALTY = 1e-4
+"""The paper's weight decay, and the ridge of ``BiasCorrLogit.fit`` where none is named."""
 
 _NOT_CONVERGED = (
     "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
@@ -83,7 +89,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     The objective is not the likelihood of the observed data, and its maximum does not estimate the
     parameters of Greene's model consistently: there are no information criteria, and standard
     errors are those of the pseudo-true parameter. With s-bar >= 1/2, or a selection equation that
-    separates perfectly, the objective has no finite maximum without a ``penalty``.
+    separates perfectly, the objective has no finite maximum of its own: the small ridge penalty
+    that ``fit`` takes by default holds the coefficients then, and the summary says so.
 
     Mai, H., W. Huang, W. Du and X. Wu, A robust classifier under missing-not-at-random sample
     selection bias.
@@ -98,6 +105,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     0.4
     """
 
+    _default_penalty: ClassVar[float] = PENALTY
     _results_class: ClassVar[type[SelectionResults]] = BiasCorrResults
     # Soft rows have no closed form at sigma = 0 or infinity: these faces are held close by.
     _faces: ClassVar[dict[Status, Normalization]] = {
@@ -172,13 +180,26 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     @property
     def first_stage(self) -> FirstStage:
-        """g_s and g_y, trained to their maxima where nothing else was asked for."""
+        """g_s and g_y, trained to their maxima under the penalty of ``fit()``."""
         if self._stage is None:
             self._stage = self._train()
         return self._stage
 
+    def _staged(self, penalty: float, descent: tuple[Descent, Descent] | None = None) -> Self:
+        """This model with first stages trained as ``fit`` was asked to train them."""
+        if descent is None and self._stage is None and penalty == PENALTY:
+            self._stage = self._train()
+        if descent is None and self._stage is not None and self._stage.penalty == penalty:
+            return self
+        model = self._sibling(self.normalization)
+        model._stage = self._train(descent, penalty)
+        model._training_rows = model._known_soft = None
+        if not self._in_partitions:
+            model._rows = None
+        return model
+
     def _train(
-        self, descent: tuple[Descent, Descent] | None = None, penalty: float = 0.0
+        self, descent: tuple[Descent, Descent] | None = None, penalty: float = PENALTY
     ) -> FirstStage:
         models = self.selection_model, self.pseudolabel_model
         if self._in_partitions:
@@ -223,8 +244,10 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         stage = self.first_stage
         self._training_rows = None
         nothing = np.empty(0)
-        self._stage = FirstStage(
-            *(replace(v, probability=nothing, index=nothing) for v in (stage.select, stage.outcome))
+        self._stage = replace(
+            stage,
+            select=replace(stage.select, probability=nothing, index=nothing),
+            outcome=replace(stage.outcome, probability=nothing, index=nothing),
         )
         super().remove_data()
 
@@ -286,7 +309,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
         disp: bool = False,
-        penalty: float = 0.0,
+        penalty: float | None = None,
         callback: Any = None,
         checkpoint: str | Path | None = None,
         first_stage_tol: tuple[float, float] = (1e-3, 1e-4),
@@ -296,10 +319,14 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
         Parameters
         ----------
-        start_params, method, maxiter, cov_kwds, disp, penalty, callback, checkpoint
+        start_params, method, maxiter, cov_kwds, disp, callback, checkpoint
             As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
-            paper's protocol: early-stopped gradient descent, in the first stages too. A penalty
-            also applies to the first stages "probit" and "logit".
+            paper's protocol: early-stopped gradient descent, in the first stages too.
+        penalty : float, optional
+            alpha: ``n * alpha/2 * |(beta, gamma)|^2`` is subtracted from the objective, and from
+            the log-likelihoods of the first stages "probit" and "logit". By default 1e-4, the
+            paper's weight decay ("sgd" takes ``weight_decay`` instead). With 0 the objective is
+            bare: it has no finite maximum where s-bar is 1/2 or more or an equation is separated.
         cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
             "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
             and s-bar. The others are given the pseudolabels.
@@ -308,7 +335,13 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         **options
             As in :meth:`GreeneSelectionLogit.fit`.
         """
-        model = self
+        if self._needs_free_form(method):
+            return self._sibling("free").fit(
+                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
+                checkpoint, first_stage_tol, **options,
+            )  # fmt: skip
+        if penalty is None:
+            penalty = 0.0 if method == "sgd" else PENALTY
         check_options(method, options, penalty, maxiter, callback)
         _check_tolerances(first_stage_tol)
         counted = self.design.counted
@@ -322,12 +355,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
         self._check_data_at_hand()
         with self._progress(disp and self._in_partitions, method, maxiter, checkpoint):
-            if descent is not None or penalty > 0.0:
-                model = self._sibling(self.normalization)
-                model._stage = self._train(descent, penalty)
-                model._training_rows = model._known_soft = None
-                if not self._in_partitions:
-                    model._rows = None
+            model = self._staged(penalty, descent)
             if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
                 self._check_separation()
                 self._warn(_NOT_CONVERGED, ConvergenceWarning)
@@ -338,11 +366,45 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
             **options,
         )  # fmt: skip
+        if penalty and not self._quiet:
+            for text in fitted._results.held_by_penalty:
+                self._warn(f"{text}.")
         if method == "sgd":
             info = fitted._results.fit_info
             again = info.options | {"first_stage_tol": first_stage_tol}
             fitted._results.fit_info = replace(info, options=again)
         return fitted
+
+    def _held_by_penalty(self) -> tuple[str, ...]:
+        """Why the objective without a penalty has no finite maximum, or none that is unique.
+
+        Each equation is fitted alone and without a penalty; only where that fails are its columns
+        looked at. See also :meth:`_check_pseudolabels`.
+        """
+        self._check_data_at_hand()
+        found = []
+        if self._pseudolabel_range()[0] >= 0.5:
+            found.append(
+                f"soft_selection is {self._soft():.4f}, and at 1/2 and above no row pulls the "
+                "selection index down: the penalty alone holds the selection coefficients. Read "
+                "the outcome equation only"
+            )
+        plain = self._plain_rows()
+        if not fit_independent(plain).converged:
+            rows = plain.spread(SEPARATION_ROWS) if self._in_partitions else plain
+            found += self._degenerate_equations(rows)
+        return tuple(found)
+
+    def _degenerate_equations(self, rows: Rows) -> list[str]:
+        counted, seen = rows.weight > 0, rows.tilt > 0
+        labelled = counted & seen
+        y = (0.5 * (1.0 + rows.sign[labelled])).cpu().numpy()
+        s = seen[counted].to(torch.float64).cpu().numpy()
+        X, W = rows.X[:, labelled].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
+        return [
+            *degeneracies(s, W, self.design.select_names, "selection"),
+            *degeneracies(y, X, self.design.outcome_names, "outcome"),
+        ]
 
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
@@ -357,21 +419,18 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
         lowest, *labels = self._pseudolabel_range()
-        if lowest >= 0.5:
+        if lowest >= 0.5 and (method == "sgd" or penalty == 0.0):
             text = (
                 f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
                 "selection index down"
             )
-            if method != "sgd" and penalty == 0.0:
+            if method != "sgd":
                 raise ValueError(
                     f"{text}, so the objective has no finite maximum. Use a ridge penalty "
-                    "(penalty=1e-4), a smaller soft_selection, or the paper's early-stopped "
-                    "method='sgd'."
+                    "(penalty=1e-4, the default), a smaller soft_selection, or the paper's "
+                    "early-stopped method='sgd'."
                 )
-            self._warn(
-                f"{text}; the selection coefficients are where "
-                f"{'the descent stopped' if method == 'sgd' else 'the penalty holds them'}."
-            )
+            self._warn(f"{text}; the selection coefficients are where the descent stopped.")
         if labels[0] == labels[1] and not self.soft_pseudolabels:
             counts = self.design.counts
             self._warn(

@@ -28,6 +28,8 @@ class SelectionData(SelectionPredictor):
     """What a model keeps of the data and of its options."""
 
     _quiet: bool = False  # one of many fits, whose warnings nobody could read
+    _form_by_default: bool = False  # nobody named the normalization
+    _default_normalization: ClassVar[Normalization] = "loading"
     _set_up_keywords: ClassVar[tuple[str, ...]] = ("normalization", "integration", "device")
     _keywords: ClassVar[tuple[str, ...]] = (
         "endog_select", "exog_select", "normalization", "integration", "device",
@@ -41,7 +43,7 @@ class SelectionData(SelectionPredictor):
         endog_select: Any = None,
         exog_select: Any = None,
         *,
-        normalization: Normalization = "free",
+        normalization: Normalization | None = None,
         integration: str | Integration = "quadrature",
         device: str | torch.device = "auto",
         missing: Any = "none",
@@ -147,15 +149,18 @@ class SelectionData(SelectionPredictor):
         design: Design | PartitionedDesign,
         *,
         pandas: bool,
-        normalization: Normalization = "free",
+        normalization: Normalization | None = None,
         integration: str | Integration = "quadrature",
         device: str | torch.device = "auto",
         hasconst: bool | None = None,
     ) -> None:
         if hasconst is not None and not isinstance(hasconst, bool | np.bool_):
             raise ValueError(f"hasconst={hasconst!r} must be True, False or None")
-        self.normalization = normalization
         self.integration = as_integration(integration)
+        self._form_by_default = normalization is None
+        if normalization is None:
+            normalization = self._usual_normalization()
+        self.normalization = normalization
         self.device = device
         self._device = resolve_device(device)
         self._parametrized = self._parametrize(normalization, self.integration)
@@ -210,6 +215,17 @@ class SelectionData(SelectionPredictor):
     def initialize(self) -> None:
         """Degrees of freedom are set with the parameters; statsmodels would guess them."""
 
+    def _usual_normalization(self) -> Normalization:
+        """The form where none was named: one that uses the integration that was asked for.
+
+        Draws, and a number of nodes of one's own, have a use only where sigma and rho are apart;
+        the other forms are integrated by a rule of their own.
+        """
+        rule = self.integration
+        if self._default_normalization == "loading" and rule != rule.controlled():
+            return "free"
+        return self._default_normalization
+
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         raise NotImplementedError
 
@@ -233,6 +249,7 @@ class SelectionData(SelectionPredictor):
         other = type(self).__new__(type(self))
         options = {name: getattr(self, name) for name in self._set_up_keywords}
         other._set_up(design, pandas=self._pandas, **(options | changes))
+        other._form_by_default = self._form_by_default and "normalization" not in changes
         return other
 
     def remove_data(self) -> None:

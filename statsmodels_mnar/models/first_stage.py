@@ -63,6 +63,7 @@ class FirstStage:
 
     select: Trained  # g_s
     outcome: Trained  # g_y
+    penalty: float | None = None  # ridge they were trained with; None: stopped early, or not known
 
     @property
     def parametric(self) -> bool:
@@ -112,7 +113,7 @@ def train(
     outcome = _train_one(
         pseudolabel_model, design.X, design.y, seen, weights, design.offset, by[1], penalty
     )
-    return FirstStage(select, outcome)
+    return FirstStage(select, outcome, None if descent else penalty)
 
 
 def _train_one(

@@ -29,10 +29,11 @@ class GreeneSelectionLogit(SelectionModel):
         (n,) 1 where selected. By default the rows whose outcome is known.
     exog_select : array_like, optional
         (n, k) selection design; by default ``exog``, which leaves no exclusion restriction.
-    normalization : str or dict
-        "free": sigma and rho are both estimated. "loading": ``|rho| = 1``, one signed loading; well
-        conditioned. {"sigma": 1.0}, {"rho": 0.5}: fixed. "probit" and "independent" are the faces
-        sigma = infinity and sigma = 0.
+    normalization : str or dict, optional
+        "loading", the default: ``|rho| = 1`` and one signed loading, well conditioned. "free":
+        sigma and rho are both estimated, as in the paper; this is what ``method="sgd"``, draws and
+        a number of nodes of your own take where nothing is named. {"sigma": 1.0}, {"rho": 0.5}:
+        fixed. "probit" and "independent" are the faces sigma = infinity and sigma = 0.
     integration : str, Quadrature or Simulation
         "quadrature" (default) or "simulation", the paper's way.
     device : str
@@ -55,9 +56,7 @@ class GreeneSelectionLogit(SelectionModel):
     >>> data["s"] = (0.5 * data.x + data.z + u > 0).astype(int)
     >>> p = 1 / (1 + np.exp(-(data.x + 0.8 * u)))
     >>> data["y"] = (rng.random(2000) < p).astype(float).where(data.s == 1)
-    >>> model = GreeneSelectionLogit.from_formula("y ~ x", "s ~ x + z", data,
-    ...                                           normalization="loading")
-    >>> results = model.fit()
+    >>> results = GreeneSelectionLogit.from_formula("y ~ x", "s ~ x + z", data).fit()
     >>> bool(abs(results.params["loading"] - 0.8) < 2 * results.bse["loading"])
     True
     """
@@ -68,7 +67,10 @@ class GreeneSelectionLogit(SelectionModel):
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
         form = self._parametrized.form
         if not isinstance(form, FreeForm) or not self._parametrized.free.all():
-            raise ValueError("method='sgd' is the paper's optimiser and needs normalization='free'")
+            raise ValueError(
+                f"normalization={self.normalization!r}: method='sgd' is the paper's optimiser and "
+                "estimates sigma and rho both; leave normalization out, or use 'free'"
+            )
         integration = form.integration
         redraw = options.pop("redraw", None)
         if isinstance(integration, Simulation) and redraw is not None:

@@ -53,9 +53,10 @@ def fit_many(
     if spec.kind == "free" and (spec.free.all() or unchecked):
         yield from (_fit_alone(model, cov_type) for model in models)
         return
-    objective = first._objective().with_rows(stacked([m.rows for m in models]))
+    penalty = first._default_penalty
+    objective = first._objective(penalty).with_rows(stacked([m.rows for m in models]))
     plain = stacked([m._plain_rows() for m in models])
-    apart = fit_independents(plain, probit=first._probit_outcome)
+    apart = fit_independents(plain, probit=first._probit_outcome, penalty=penalty)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])
     starts = tops_many(objective, coef, fixed, spec.free)
@@ -68,7 +69,7 @@ def fit_many(
         used, faces = start[model._estimated], {"independent": independent.value}
         if not model._results_class._is_likelihood:
             faces = {"independent": math.nan}
-        fit = Fit(model, solution, independent, "newton", used, 0.0, faces)
+        fit = Fit(model, solution, independent, "newton", used, penalty, faces)
         yield SelectionResultsWrapper(
             model._results_class(fit, cov_type or model._default_cov_type(), {})
         )

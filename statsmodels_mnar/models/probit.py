@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..engine.integration import Integration, Quadrature
 from .base import SelectionModel
@@ -42,23 +42,7 @@ class ProbitSelection(SelectionModel):
     """
 
     _probit_outcome: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        normalization: Normalization = "probit",
-        **keywords: Any,
-    ) -> None:
-        super().__init__(
-            endog, exog, endog_select, exog_select, normalization=normalization, **keywords
-        )
-
-    def _set_up(self, design: Any, **options: Any) -> None:
-        super()._set_up(design, **({"normalization": "probit"} | options))
+    _default_normalization: ClassVar[Normalization] = "probit"
 
     def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if not isinstance(integration, Quadrature):

@@ -260,8 +260,8 @@ def _model(record: _Value) -> SelectionModel:
             setattr(model, name, record.at(name).text())
     if isinstance(model, BiasCorrLogit):
         own, nothing = record.at("biascorr"), np.empty(0)
-        names = (own.at("select").text(), own.at("outcome").text())
-        model._stage = FirstStage(*(Trained(name, nothing) for name in names))
+        select, outcome = (own.at(name).text() for name in ("select", "outcome"))
+        model._stage = FirstStage(Trained(select, nothing), Trained(outcome, nothing))
         model._known_soft = own.at("soft_selection").number(0.0, 1.0)
     return model
 
@@ -381,6 +381,9 @@ def _known(record: _Value) -> dict[str, Any]:
     for name in ("llnull", "ignorable"):
         if not likelihoods.at(name).absent:
             known[name] = likelihoods.at(name).number()
+    if not record.at("biascorr").absent:
+        held = record.at("biascorr").at("held").items_of()
+        known["held"] = tuple(text.text() for text in held)
     if not test.absent:
         method = test.at("method").choice(("lr", "wald", "score"))
         known["independence"] = IndependenceTest(
@@ -418,11 +421,8 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
         raise ValueError(f"model has normalization={model.normalization!r}, the file {asked!r}")
     own = model._sibling(saved.normalization, integration=saved.integration)
     penalty = results.fit_info.penalty
-    if isinstance(own, BiasCorrLogit) and penalty > 0.0:  # as fit does
-        own._stage = own._train(None, penalty)
-        own._training_rows = own._known_soft = None
-        if not own._in_partitions:
-            own._rows = None
+    if isinstance(own, BiasCorrLogit):
+        own = own._staged(penalty)
     if own.param_names != saved.param_names:
         raise ValueError(
             f"model has the parameters {own.param_names}, the file {saved.param_names}"

@@ -42,6 +42,7 @@ def train_partitioned(
         Trained(
             pseudolabel_model, None, rows.fit_binary("outcome", LINKS[pseudolabel_model], penalty)
         ),
+        penalty,
     )
 
 

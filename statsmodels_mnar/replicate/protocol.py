@@ -214,9 +214,12 @@ def _model(
     target: bool,
 ) -> GreeneSelectionLogit:
     if method == GREENE:
-        return GreeneSelectionLogit(data.seen, data.X, data.s, data.W, integration=integration)
+        return GreeneSelectionLogit(
+            data.seen, data.X, data.s, data.W, normalization="free", integration=integration
+        )
     network = MLP(rng=seed) if mlp is None else replace(mlp, rng=seed)
     options: dict[str, Any] = {
+        "normalization": "free",
         "integration": integration,
         "selection_model": method.select,
         "pseudolabel_model": network if method.outcome == "mlp" else "logit",

@@ -126,7 +126,8 @@ class Reporting(GenericLikelihoodModelResults):
         - ``independence``: method, statistic, df, p_value; null for BiasCorr
         - ``instrument``: columns, statistic, df, pvalue, offset, known of ``results.instrument``
         - ``accuracy``: rule, finer, difference, shift, simulated, replaced
-        - ``biascorr``: select, outcome, soft_selection; null for other models
+        - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
+          other models
         - ``notes``: sentences; ``versions``: of Python and the packages
 
         What does not exist is null; infinite numbers are "inf" or "-inf".

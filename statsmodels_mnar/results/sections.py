@@ -12,6 +12,7 @@ from ..inference.sensitivity import Sensitivity
 from . import page
 from .findings import Findings, identification_lines, read
 from .record import versions
+from .tables import unit
 
 _CRITERIA = {
     "llf": "Log-likelihood",
@@ -103,7 +104,7 @@ def _estimates(results: Any, found: Findings) -> str:
     tidy = results.tidy(found.alpha)
     design = results.model.design
     captions = {
-        "outcome": f"Outcome equation: {design.outcome_name}",
+        "outcome": f"Outcome equation: {design.outcome_name}{unit(results)}",
         "select": f"Selection equation: {design.select_name}",
         "dependence": "Dependence, as estimated",
     }

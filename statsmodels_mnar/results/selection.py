@@ -88,6 +88,7 @@ class SelectionResults(
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
+    _estimator: ClassVar[str] = "ML"  # for the summary
 
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         self._take(fit)
@@ -424,6 +425,15 @@ class SelectionResults(
         if self.fit_info.method == "sgd":  # not at a maximum
             rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
         return rows
+
+    def _penalty_notes(self) -> list[str]:
+        """What the foot of the summary says of a ridge penalty."""
+        if not self.fit_info.penalty:
+            return []
+        return [
+            f"Ridge penalty alpha = {self.fit_info.penalty:g}: the estimates are shrunk, and the "
+            "standard errors treat the penalty as fixed."
+        ]
 
     def _own_notes(self) -> list[str]:
         """Notes of a subclass for the foot of the summary."""

@@ -27,7 +27,7 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
     """One row for each parameter."""
     names = results.model.param_names
     interval = np.asarray(results.conf_int(alpha=alpha))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "equation": _equations(results),
             "term": _terms(results, names),
@@ -40,6 +40,9 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
         },
         index=pd.Index(names, name="parameter"),
     )
+    if not results._is_likelihood:  # whose dependence is not tested against zero
+        table.loc[table["equation"] == "dependence", ["statistic", "p_value"]] = np.nan
+    return table
 
 
 def glance(results: SelectionResults) -> pd.DataFrame:
@@ -87,12 +90,7 @@ def notes(results: SelectionResults) -> list[str]:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
     elif np.isnan(results.bse).any():
         found.append("There are no standard errors: the information is not positive definite here.")
-    if results.fit_info.penalty:
-        found.append(
-            f"Ridge penalty alpha = {results.fit_info.penalty:g}: the estimates are shrunk, and "
-            "the standard errors treat the penalty as fixed."
-        )
-    return found + results._own_notes()
+    return found + results._penalty_notes() + results._own_notes()
 
 
 def _boundary_note(results: SelectionResults) -> str:
@@ -162,7 +160,7 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
         ("Dep. Variable:", None),
         ("Selection:", [model.design.select_name]),
         ("Model:", [type(model).__name__]),
-        ("Method:", [f"ML, {results.fit_info.method}"]),
+        ("Method:", [f"{results._estimator}, {results.fit_info.method}"]),
         ("Normalization:", [_normalization(results)]),
         ("Integration:", [_integration(results)]),
         ("Covariance Type:", [results.cov_type]),
@@ -194,19 +192,31 @@ def summary(
     p, c = model.k_outcome, model.k_outcome + model.k_select
     smry.tables.append(
         _params_table(
-            results, slice(0, p), names, f"Outcome: {yname or model.design.outcome_name}", alpha
+            results, slice(0, p), names,
+            f"Outcome: {yname or model.design.outcome_name}{unit(results)}", alpha,
         )
-    )
+    )  # fmt: skip
     smry.tables.append(
         _params_table(results, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
     )
-    if len(names) > c:
+    if len(names) > c and results._is_likelihood:
         smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
     smry.tables.append(_dependence_table(results, alpha))
     if results._simulation_error is not None:
         smry.tables.append(results._simulation_error.summary(alpha).tables[0])
     smry.add_extra_txt(_footer(results))
     return smry
+
+
+def unit(results: SelectionResults) -> str:
+    """Of the outcome coefficients where a free fit ended on a face, in brackets; else empty."""
+    if not results.status.boundary or results._asked() != ("free", None, None):
+        return ""
+    if results._form.kind == "probit":
+        return " (probit scale)"
+    if results._form.kind == "free" and results.model.normalization != "independent":
+        return f" (logit scale, sigma held at {results.sigma:g})"
+    return " (logit scale)"
 
 
 def independence(results: SelectionResults) -> IndependenceTest | None:
@@ -245,13 +255,29 @@ def _params_table(
 
 def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
     """sigma, rho and the error correlation: estimates and intervals, but no z."""
-    table = results.dependence_table(alpha)
+    table = _dependence_frame(results, alpha)
+    title = None if results._is_likelihood else "Dependence in the objective"
     data = []
     for name, (estimate, error, low, high) in zip(table.index, table.to_numpy(), strict=True):
         fixed = "" if np.isfinite(error) else _why_fixed(results, str(name))
         data.append([_number(estimate), _number(error), fixed, "", _number(low), _number(high)])
     headers = ["coef", "std err", "", "", *table.columns[2:]]
-    return SimpleTable(data, headers=headers, stubs=list(table.index), txt_fmt=fmt_params)
+    return SimpleTable(
+        data, headers=headers, stubs=list(table.index), txt_fmt=fmt_params, title=title
+    )
+
+
+def _dependence_frame(results: SelectionResults, alpha: float) -> pd.DataFrame:
+    """The dependence table, with the parameters of an objective that is no likelihood above it.
+
+    Those have no z: a test that they are zero would not be one of independence.
+    """
+    table = results.dependence_table(alpha)
+    if results._is_likelihood:
+        return table
+    own = tidy(results, alpha).query("equation == 'dependence'")
+    own = own[["estimate", "std_error", "conf_low", "conf_high"]]
+    return pd.concat([own.set_axis(table.columns, axis=1), table]) if len(own) else table
 
 
 def _why_fixed(results: SelectionResults, name: str) -> str:
@@ -261,7 +287,7 @@ def _why_fixed(results: SelectionResults, name: str) -> str:
         return "boundary"
     kind, free = results._form.kind, results._form.free
     own = {"sigma": free[0], "rho": kind != "loading" and free[-1], "error_corr": free.any()}
-    return "not identified" if own[name] else "fixed"
+    return "not identified" if own.get(name, True) else "fixed"
 
 
 def _number(value: float) -> str:
@@ -283,12 +309,15 @@ def summary2(
     smry = Summary2()
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
-    table = tidy(results, alpha).set_axis(names, axis=0).iloc[:, 2:]
+    table = tidy(results, alpha).set_axis(names, axis=0)
+    if not results._is_likelihood:
+        table = table[table["equation"] != "dependence"]
+    table = table.iloc[:, 2:]
     table.columns = [
         "Coef.", "Std.Err.", "z", "P>|z|", f"[{alpha / 2:.3f}", f"{1 - alpha / 2:.3f}]",
     ]  # fmt: skip
     smry.add_df(table, float_format=float_format)
-    smry.add_df(results.dependence_table(alpha), float_format=float_format)
+    smry.add_df(_dependence_frame(results, alpha), float_format=float_format)
     for line in _footer(results):
         smry.add_text(line)
     smry.add_title(title or f"Results: {type(results.model).__name__}")
