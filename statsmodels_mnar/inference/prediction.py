@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from .across import Across, Targets
 from .checks import check_alpha
 from .probabilities import INDICES, Designs, Quantity, blocks
 
@@ -29,16 +30,28 @@ class Prediction:
         (m,) of the rows.
     probability : bool
         Whether intervals are made on the log-odds.
+    across : Targets or None
+        The same at every error correlation that the likelihood supports, where the intervals are
+        the union over those ("profile"); None where they are Wald's.
     """
 
     predicted: Floats  # (m,)
     se: Floats  # (m,)
     index: pd.Index  # (m,)
     probability: bool  # intervals are made on the log-odds
+    across: Targets | None = None
+
+    @property
+    def interval(self) -> str:
+        """How intervals are made: "wald" or "profile"."""
+        return "wald" if self.across is None else "profile"
 
     def conf_int(self, alpha: float = 0.05) -> Floats:
         """(m, 2) intervals at level 1 - ``alpha``, inside (0, 1) for probabilities."""
         check_alpha(alpha)
+        if self.across is not None:
+            ends = self.across.union(alpha)
+            return expit(ends) if self.probability else ends
         z = norm.ppf([alpha / 2, 1 - alpha / 2])
         if not self.probability:
             return self.predicted[:, None] + z * self.se[:, None]
@@ -56,6 +69,16 @@ class Prediction:
             {"predicted": self.predicted, "se": self.se, "ci_lower": low, "ci_upper": high},
             index=self.index,
         )
+
+
+def across_predictions(across: Across, found: list[Prediction]) -> Targets:
+    """Predictions at each error correlation, on the log-odds where they are probabilities."""
+    estimate = np.stack([one.predicted for one in found])
+    se = np.stack([one.se for one in found])
+    if found[0].probability:
+        inside = np.clip(estimate, 1e-12, 1.0 - 1e-12)
+        estimate, se = logit(inside), se / (inside * (1.0 - inside))
+    return Targets(across, estimate, se)
 
 
 def predict_with_errors(

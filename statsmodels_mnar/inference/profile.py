@@ -1,8 +1,9 @@
 """Profile log-likelihoods and the intervals they imply.
 
 At each value of one quantity the others are refitted; the values at which the log-likelihood is
-within chi2(1)/2 of its maximum are the interval. All values of a round are fitted as one batch from
-the nearest value already fitted, moved along the tangent of the path.
+within chi2(1)/2 of its maximum are the confidence set. It may have several pieces, so quantities of
+the dependence are looked at over their whole range. All values of a round are fitted as one batch
+from the nearest value already fitted, moved along the tangent of the path.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ Floats = NDArray[np.float64]
 _POINTS = 15
 _ROUNDS = 6  # of extensions, each twice as far
 _ROOT = 5e-5  # of the signed root of the likelihood ratio, at the interval's ends
+_WIDE_POINTS = 13  # over the whole range of a quantity of the dependence
+_WIDE = ("error_corr", "rho", "athrho", "loading")
+_HIGHER = 1e-6  # log-likelihood by which a point of a profile is above the fit, not beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,9 @@ class Profile:
     param : str
     estimate : float
     interval : tuple of float
-        Values with a log-likelihood of at least ``cut``: the connected piece around the estimate.
+        The smallest interval that holds every value with a log-likelihood of at least ``cut``.
+    pieces : tuple of (float, float)
+        The connected pieces of that set; more than one where the likelihood has several humps.
     open : tuple of bool
         Whether the log-likelihood stays above the cut on that side; the end is then the limit of
         the parameter's range.
@@ -50,11 +57,15 @@ class Profile:
         At each: the coefficients, in the units of that form, sigma and rho.
     note : str
         What a reader must know; empty where there is nothing to say.
+    start_params : Series or None
+        Estimates at a point that is more likely than the fit, where the profile found one: pass
+        them to ``fit(start_params=)``.
     """
 
     param: str
     estimate: float
     interval: tuple[float, float]
+    pieces: tuple[tuple[float, float], ...]
     open: tuple[bool, bool]
     level: float
     llf: float
@@ -65,6 +76,7 @@ class Profile:
     status: tuple[str, ...]  # (G,)
     params: pd.DataFrame  # (G, p + k + 2)
     note: str
+    start_params: pd.Series | None = None
 
     def summary_frame(self) -> pd.DataFrame:
         """One row for each value: log-likelihood, likelihood ratio, and whether it is inside."""
@@ -79,18 +91,81 @@ class Profile:
             index=pd.Index(self.grid, name=self.param),
         )
 
+    @property
+    def shown(self) -> str:
+        """The pieces in words."""
+        ends = [f"[{low:.4g}, {high:.4g}]" for low, high in self.pieces]
+        if self.open[0]:
+            ends[0] = f"({ends[0][1:]}"
+        if self.open[1]:
+            ends[-1] = f"{ends[-1][:-1]})"
+        return " and ".join(ends)
+
     def __str__(self) -> str:
-        low, high = self.interval
         lines = [
             f"Profile likelihood of {self.param}: estimate {self.estimate:.4g}, "
-            f"{self.level:.0%} interval {'(' if self.open[0] else '['}{low:.4g}, {high:.4g}"
-            f"{')' if self.open[1] else ']'}",
+            f"{self.level:.0%} {'interval' if len(self.pieces) == 1 else 'set'} {self.shown}",
         ]
         for side, is_open, end in zip(("below", "above"), self.open, self.interval, strict=True):
             if is_open:
                 words = "the likelihood never falls below the cut on the way to"
                 lines.append(f"Open {side}: {words} {end:.4g}.")
         return "\n".join([*lines, *([self.note] if self.note else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Fits along a path and where they are above the cut."""
+
+    curve: Curve
+    top: float  # largest log-likelihood seen
+    quantile: float
+    pieces: list[tuple[float, float]]  # of u, ascending; infinite where the set is open
+    open: tuple[bool, bool]
+
+    @property
+    def points(self) -> list[Point]:
+        """One for each value, by u."""
+        return list({point.u: point for point in self.curve.points}.values())
+
+
+def trace(
+    path: Path,
+    llf: float,
+    *,
+    grid: Floats | None = None,
+    alpha: float = 0.05,
+    points: int = _POINTS,
+    tick: Callable[[int], Any] | None = None,
+) -> Traced:
+    """Fit the path and find where the likelihood ratio passes the cut.
+
+    Parameters
+    ----------
+    llf : float
+        Maximum of the log-likelihood.
+    grid : ndarray, optional
+        Values of u to fit; by default around the estimate, as far as the interval goes.
+    points : int
+        Of that grid.
+    tick : callable, optional
+        Called with the number of values fitted.
+    """
+    curve = Curve(path, tick)
+    quantile = float(stats.chi2.ppf(1.0 - alpha, 1))
+    width = curve.width()
+    if grid is None:
+        curve.points = []  # the grid has the estimate in its middle
+        curve.fit(_first_grid(path, width, points))
+        if path.name in _WIDE and all(map(math.isfinite, path.range)):
+            curve.fit(_wide_grid(path))
+    else:
+        curve.fit(grid, thorough=True)
+    top = llf
+    for sign in (-1, 1):
+        top = _extend(curve, sign, top, quantile, width)
+    pieces, is_open = _pieces(curve, top, quantile)
+    return Traced(curve, top, quantile, pieces, is_open)
 
 
 def profile(
@@ -115,46 +190,47 @@ def profile(
     tick : callable, optional
         Called with the number of values fitted.
     """
-    curve = Curve(path, tick)
-    quantile = float(stats.chi2.ppf(1.0 - alpha, 1))
-    width = curve.width()
-    if grid is None:
-        curve.points = []  # the grid has the estimate in its middle
-        curve.fit(_first_grid(path, width))
-    else:
-        curve.fit(grid, thorough=True)
-    top = llf
-    for sign in (-1, 1):
-        top = _extend(curve, sign, top, quantile, width)
+    traced = trace(path, llf, grid=grid, alpha=alpha, tick=tick)
     asked = None if grid is None else set(grid.tolist())
-    shown = list({p.u: p for p in curve.points if asked is None or p.u in asked}.values())
-    ends = _interval(curve, top, quantile)
-    interval = tuple(path.value(u) for u, _ in ends)
-    is_open = (ends[0][1], ends[1][1])
-    if interval[0] > interval[1]:  # a quantity that falls in u
-        interval, is_open = interval[::-1], is_open[::-1]
+    shown = [point for point in traced.points if asked is None or point.u in asked]
+    pieces = [(path.value(low), path.value(high)) for low, high in traced.pieces]
+    is_open = traced.open
+    if pieces[0][0] > pieces[0][1]:  # a quantity that falls in u
+        pieces = [piece[::-1] for piece in pieces[::-1]]
+        is_open = is_open[::-1]
         shown = shown[::-1]
+    n_left_out = 0 if asked is None else len(asked) - len(shown)
     return Profile(
         param=path.name,
         estimate=path.value(path.estimate),
-        interval=(interval[0], interval[1]),
+        interval=(pieces[0][0], pieces[-1][1]),
+        pieces=tuple(pieces),
         open=is_open,
         level=1.0 - alpha,
-        llf=top,
-        cut=top - 0.5 * quantile,
+        llf=traced.top,
+        cut=traced.top - 0.5 * traced.quantile,
         grid=np.array([path.value(point.u) for point in shown]),
         values=np.array([point.solution.value for point in shown]),
         form=tuple(point.branch.name for point in shown),
         status=tuple(point.solution.status.name.lower() for point in shown),
         params=_table(shown, path, names),
-        note=_note(curve, llf, top, 0 if asked is None else len(asked) - len(shown)),
+        note=_note(traced, llf, n_left_out),
+        start_params=_higher(traced, llf, names),
     )
 
 
-def _first_grid(path: Path, width: float) -> Floats:
+def _first_grid(path: Path, width: float, points: int) -> Floats:
     low, high = path.range
     centre = float(np.clip(path.estimate, low, high))
-    return np.linspace(max(low, centre - REACH * width), min(high, centre + REACH * width), _POINTS)
+    return np.linspace(max(low, centre - REACH * width), min(high, centre + REACH * width), points)
+
+
+def _wide_grid(path: Path) -> Floats:
+    """Over the whole range, closer in its middle."""
+    low, high = path.range
+    t = np.linspace(-1.0, 1.0, _WIDE_POINTS)
+    bent = np.sign(t) * np.abs(t) ** (1.5 if high - low <= 10.0 else 4.0)
+    return 0.5 * (low + high) + 0.5 * (high - low) * bent
 
 
 def _extend(curve: Curve, sign: int, top: float, quantile: float, width: float) -> float:
@@ -180,40 +256,35 @@ def _extend(curve: Curve, sign: int, top: float, quantile: float, width: float) 
     return max(top, *(point.solution.value for point in curve.points))
 
 
-def _interval(curve: Curve, top: float, quantile: float) -> list[tuple[float, bool]]:
-    """Ends in u, each with whether it is open."""
+def _pieces(
+    curve: Curve, top: float, quantile: float
+) -> tuple[list[tuple[float, float]], tuple[bool, bool]]:
+    """Where the likelihood ratio is below the cut, in u, and whether the ends are open."""
     path, root = curve.path, math.sqrt(quantile)
 
     def excess(value: float) -> float:
         """Root of the likelihood ratio less that of the cut: nearly linear in u."""
         return math.sqrt(max(2.0 * (top - value), 0.0)) - root
 
-    found: list[tuple[float, bool]] = []
-    brackets: list[tuple[int, list[float], list[float]]] = []
-    for side, sign in enumerate((-1, 1)):
-        inside, below = path.estimate, -root
-        outward = [p for p in curve.points[::sign] if sign * (p.u - path.estimate) > 0]
-        found.append((sign * math.inf, True))
-        for point in outward:
-            value = excess(point.solution.value)
-            if value > 0:
-                found[side] = (point.u, False)  # no less than the end, where it is not refined
-                if math.isfinite(point.u) and math.isfinite(inside):
-                    brackets.append((side, [inside, point.u][::sign], [below, value][::sign]))
-                break
-            inside, below = point.u, value
-        if math.isinf(path.estimate) and sign * path.estimate > 0:
-            found[side] = (path.estimate, True)
-    if brackets:
+    at = {point.u: excess(point.solution.value) for point in curve.points}
+    at.setdefault(path.estimate, -root)
+    us = sorted(at)
+    brackets = [(a, b) for a, b in pairwise(us) if (at[a] > 0) != (at[b] > 0)]
+    # An infinite end is not refined: no less than the set's own end.
+    finite = [pair for pair in brackets if all(map(math.isfinite, pair))]
+    crossing = {pair: max(pair, key=lambda u: at[u]) for pair in brackets}
+    if finite:
         roots = find_roots(
-            lambda us, _: _at(curve, us, excess),
-            np.array([b[1] for b in brackets]),
-            np.array([b[2] for b in brackets]),
+            lambda u, _: _at(curve, u, excess),
+            np.array(finite),
+            np.array([[at[a], at[b]] for a, b in finite]),
             _ROOT,
         )
-        for (side, _, _), u in zip(brackets, roots, strict=True):
-            found[side] = (float(u), False)
-    return found
+        crossing |= dict(zip(finite, roots.tolist(), strict=True))
+    is_open = at[us[0]] <= 0, at[us[-1]] <= 0
+    ends = [crossing[pair] for pair in brackets]
+    ends = [*[-math.inf] * is_open[0], *ends, *[math.inf] * is_open[1]]
+    return list(zip(ends[::2], ends[1::2], strict=True)), is_open
 
 
 def _at(curve: Curve, us: Floats, excess: Callable[[float], float]) -> Floats:
@@ -230,16 +301,28 @@ def _table(points: list[Point], path: Path, names: tuple[str, ...]) -> pd.DataFr
     return pd.DataFrame(rows, index=index, columns=[*names, "sigma", "rho"])
 
 
-def _note(curve: Curve, llf: float, top: float, n_left_out: int) -> str:
-    said = []
+def _higher(traced: Traced, llf: float, names: tuple[str, ...]) -> pd.Series | None:
+    """Estimates at the highest point, where it is above the fit."""
+    best = max(traced.points, key=lambda point: point.solution.value)
+    if best.solution.value <= llf + _HIGHER:
+        return None
+    coef, _ = best.branch.natural(best.solution.params)
+    form = best.branch.objective.form
+    values = best.solution.params[len(names) :]
+    return pd.Series(np.append(coef, values), index=[*names, *form.names])
+
+
+def _note(traced: Traced, llf: float, n_left_out: int) -> str:
+    said, curve, top = [], traced.curve, traced.top
     if n_left_out:
         said.append(f"{n_left_out} values of grid need a sigma above 50 and were left out.")
     failed = sum(not ended_well(point.solution) for point in curve.points)
     if failed:
         said.append(f"{failed} of {len(curve.points)} fits did not converge; see status.")
-    if top > llf + 1e-6:
+    if top > llf + _HIGHER:
         said.append(
             f"A point of the profile has a larger log-likelihood than the fit ({top:.6f} against "
-            f"{llf:.6f}); the cut is measured from it."
+            f"{llf:.6f}); the cut is measured from it. Fit again from there, with "
+            "fit(start_params=profile.start_params)."
         )
     return " ".join(said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -16,6 +16,7 @@ from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
 from ..design.frames import as_frame
+from ..inference.across import Across, Targets
 from ..inference.checks import check_alpha
 from ..inference.margins import (
     At,
@@ -73,6 +74,12 @@ class MarginalEffects:
     method: str
     title: str
     endog_name: str
+    across: Targets | None = None  # where intervals are the union over error correlations
+
+    @property
+    def interval(self) -> str:
+        """How intervals are made: "wald" or "profile"."""
+        return "wald" if self.across is None else "profile"
 
     @property
     def _cov(self) -> Floats:
@@ -93,11 +100,15 @@ class MarginalEffects:
     @property
     def pvalues(self) -> Floats:
         """(V,) two-sided, of no effect."""
+        if self.across is not None:
+            return self.across.pvalues()
         return 2.0 * norm.sf(np.abs(self.tvalues))
 
     def conf_int(self, alpha: float = 0.05) -> Floats:
-        """(V, 2) normal intervals at level 1 - ``alpha``."""
+        """(V, 2) intervals at level 1 - ``alpha``; see :attr:`interval`."""
         check_alpha(alpha)
+        if self.across is not None:
+            return self.across.union(alpha)
         return (
             self.margeff[:, None] + norm.ppf([alpha / 2, 1 - alpha / 2]) * self.margeff_se[:, None]
         )
@@ -129,6 +140,9 @@ class MarginalEffects:
         found = SectionedSummary()
         left = [("Dep. Variable:", [self.endog_name]), ("Which:", [self.which])]
         right = [("Method:", [self.method]), ("At:", [self.at])]
+        if self.across is not None:
+            left.append(("Intervals:", ["profile"]))
+            right.append(("", [""]))
         found.add_table_2cols(
             self, gleft=left, gright=right, title=self.title,
             yname=self.endog_name, xname=list(self.names),
@@ -146,6 +160,9 @@ class Effects(GenericLikelihoodModelResults):
     """Marginal effects of a fitted selection model."""
 
     cov_params_default: Floats  # of SelectionResults
+    _by_profile: Callable[..., bool]
+    _across: Callable[[], Across]
+    _members: Callable[[], list[Any]]
 
     def get_margeff(
         self,
@@ -160,6 +177,7 @@ class Effects(GenericLikelihoodModelResults):
         cov: Any = None,
         variables: Iterable[str] | None = None,
         data: Any = None,
+        interval: str | None = None,
     ) -> MarginalEffects:
         """Marginal effects on a predicted probability.
 
@@ -193,6 +211,9 @@ class Effects(GenericLikelihoodModelResults):
             (numbers inside ``C()`` too) against its first. For ``at="overall"`` or "all".
         data : DataFrame, optional
             With ``variables``: other rows than the model's own.
+        interval : {"wald", "profile"}, optional
+            As in :meth:`get_prediction`: by default "profile" where the fit is weak. P-values
+            agree with the intervals; standard errors are Wald's.
 
         Returns
         -------
@@ -242,6 +263,19 @@ class Effects(GenericLikelihoodModelResults):
                 dummy=dummy, count=count,
             )  # fmt: skip
         names, effects, jacobian = found
+        across = None
+        if jacobian is not None and self._by_profile(interval, automatic=cov is None):
+            given = {
+                "at": at, "method": method, "atexog": atexog, "dummy": dummy, "count": count,
+                "which": which, "weights": weights, "variables": variables, "data": data,
+                "interval": "wald",
+            }  # fmt: skip
+            held = [member.get_margeff(**given) for member in self._members()]
+            across = Targets(
+                self._across(),
+                np.stack([one.margeff for one in held]),
+                np.stack([one.margeff_se for one in held]),
+            )
         return MarginalEffects(
             effects,
             None if jacobian is None else jacobian @ covariance @ jacobian.T,
@@ -251,6 +285,7 @@ class Effects(GenericLikelihoodModelResults):
             method,
             f"{type(self.model).__name__} Marginal Effects",
             self.model.design.outcome_name,
+            across,
         )
 
     def _by_column(

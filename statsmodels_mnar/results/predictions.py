@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from statsmodels.tools._decorators import cache_readonly
 from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..engine.execution import DaskPartitions, LocalPartitions, Store
+from ..inference.across import Across
 from ..inference.prediction import (
     Prediction,
+    across_predictions,
     as_covariance,
     average_weights,
     predict_average,
@@ -32,6 +35,9 @@ class Predictions(GenericLikelihoodModelResults):
     """Probabilities and indices, for the model's rows or new ones."""
 
     cov_params_default: Floats  # of SelectionResults
+    _by_profile: Callable[..., bool]
+    _across: Callable[[], Across]
+    _members: Callable[[], list[Any]]
 
     def predict(
         self,
@@ -184,6 +190,7 @@ class Predictions(GenericLikelihoodModelResults):
         offset: Any = None,
         offset_select: Any = None,
         cov: Any = None,
+        interval: str | None = None,
     ) -> Prediction:
         """Predictions with delta-method standard errors and intervals.
 
@@ -199,6 +206,11 @@ class Predictions(GenericLikelihoodModelResults):
             new rows.
         cov : array_like, DataFrame or BootstrapResults, optional
             Covariance of the parameters in place of the fit's.
+        interval : {"wald", "profile"}, optional
+            "wald" takes the likelihood for a parabola; "profile" is the union of the intervals at
+            every error correlation that the likelihood supports, which holds where the data say
+            little about it. By default "profile" for averages where the fit is weak (see
+            ``results.weak``), else "wald".
 
         Returns
         -------
@@ -219,6 +231,15 @@ class Predictions(GenericLikelihoodModelResults):
         average      0.389  0.017     0.356     0.423
         """
         covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+        if self._by_profile(interval, automatic=cov is None and (average or agg_weights is not None)):
+            given = {
+                "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
+                "average": average, "agg_weights": agg_weights, "offset": offset,
+                "offset_select": offset_select, "interval": "wald",
+            }  # fmt: skip
+            found = [member.get_prediction(**given) for member in self._members()]
+            here = self.get_prediction(**given)
+            return replace(here, across=across_predictions(self._across(), found))
         if self.model._in_partitions and exog is None:
             if not average or agg_weights is not None:
                 self.model.design.refuse("a prediction")

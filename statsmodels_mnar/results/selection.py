@@ -20,10 +20,11 @@ from ..engine.binary import Independent, fit_independent
 from ..engine.solution import Solution, Status
 from ..inference import covariance
 from ..inference.accuracy import Accuracy
+from ..inference.across import Across
 from ..inference.checks import check_alpha
 from ..inference.covariance import Covariance, Meat
 from ..inference.dependence import Dependence, dependence, dependence_table
-from . import tables
+from . import tables, weak
 from .diagnostics import Diagnostics
 from .effects import Effects
 from .groups import read_groups
@@ -202,10 +203,98 @@ class SelectionResults(
         other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
         return other
 
-    def conf_int(self, alpha: float = 0.05) -> Any:
-        """Normal intervals of the parameters at level 1 - ``alpha``."""
+    def conf_int(self, alpha: float = 0.05, *, interval: str | None = None) -> Any:
+        """Intervals of the parameters at level 1 - ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float
+        interval : {"wald", "profile"}, optional
+            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. With
+            sigma and rho both estimated the coefficients' unit changes with sigma, and their
+            intervals are always Wald's.
+        """
         check_alpha(alpha)
-        return super().conf_int(alpha)
+        found = super().conf_int(alpha)
+        if self._by_profile(interval) and not self._two_dependence_parameters():
+            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            found = np.array(found)
+            se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
+            found[:n_coef] = across.union(across.coef, se, alpha)
+            for j, (values, limits) in enumerate(self._dependence_across()):
+                pieces = across.ranges(values, limits, alpha)
+                found[n_coef + j] = pieces[0][0], pieces[-1][1]
+        return found
+
+    @property
+    def pvalues(self) -> Floats:
+        """Two-sided, of zero.
+
+        Normal or, where the fit is :attr:`weak`, the smallest level at which the interval of
+        :meth:`conf_int` excludes zero.
+        """
+        found = super().pvalues
+        if not self._by_profile(None) or self._two_dependence_parameters():
+            return found
+
+        def compute() -> Floats:
+            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
+            p = np.array(found)
+            p[:n_coef] = across.pvalues(across.coef, se)
+            for j, (values, _) in enumerate(self._dependence_across()):
+                p[n_coef + j] = across.test(values, 0.0)
+            return p
+
+        return self._summary_cache("pvalues", compute)
+
+    def _two_dependence_parameters(self) -> bool:
+        return int(self._form.free.sum()) > 1
+
+    def _dependence_across(self) -> list[tuple[Floats, tuple[float, float]]]:
+        """The dependence parameter that is estimated, if one is: its values and its limits."""
+        across, names = self._across(), self.model._parametrized.names
+        known = {
+            "loading": (across.rho * across.sigma, (-np.inf, np.inf)),
+            "athrho": (np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)), (-np.inf, np.inf)),
+            "lnsigma": (np.log(np.maximum(across.sigma, 1e-300)), (-np.inf, np.inf)),
+        }
+        return [known[name] for name in names]
+
+    # -- what the data say little about ------------------------------------------------------------
+
+    @property
+    def weak(self) -> tuple[str, ...]:
+        """Why Wald intervals may not hold here, in words; empty where they do.
+
+        Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
+        correlations that the likelihood supports.
+        """
+        return self._summary_cache("weak", lambda: weak.reasons(self))
+
+    @property
+    def maxima(self) -> pd.DataFrame:
+        """The distinct maxima of the likelihood that were found, that of the fit first.
+
+        Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
+        ``rho``, ``prevalence`` and ``status``.
+        """
+        return weak.maxima(self)
+
+    def _by_profile(self, interval: str | None, *, automatic: bool = True) -> bool:
+        """Whether intervals are the union over error correlations."""
+        if interval not in (None, "wald", "profile"):
+            raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
+        if interval is not None:
+            return interval == "profile"
+        small = not self.model._in_partitions and self.nobs <= weak.MOST_ROWS
+        return automatic and small and bool(self.weak)
+
+    def _across(self) -> Across:
+        return self._summary_cache("across", lambda: weak.across(self))
+
+    def _members(self) -> list[Any]:
+        return weak.members(self, self._across())
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -343,8 +432,18 @@ class SelectionResults(
         """sigma, rho and the error correlation with 95% intervals."""
         return self.dependence_table()
 
-    def dependence_table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """sigma, rho and the error correlation with intervals at level 1 - ``alpha``."""
+    def dependence_table(
+        self, alpha: float = 0.05, *, interval: str | None = None
+    ) -> pd.DataFrame:
+        """sigma, rho and the error correlation with intervals at level 1 - ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float
+        interval : {"wald", "profile"}, optional
+            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. A set
+            of several pieces is shown from its lowest to its highest value.
+        """
         check_alpha(alpha)
         free = self._form.free
         cov = np.zeros((len(free), len(free)))
@@ -356,6 +455,18 @@ class SelectionResults(
                 [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
             )
             table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
+        if self._by_profile(interval):
+            across = self._across()
+            pieces = across.pieces(alpha)
+            own = "error_corr" if "error_corr" in table.index else "rho"
+            table.loc[own, table.columns[2:]] = pieces[0][0], pieces[-1][1]
+            if own == "error_corr" and self._form.kind == "probit":
+                table.loc["rho", table.columns[2:]] = pieces[0][0], pieces[-1][1]
+            elif self._form.kind == "loading" and self._form.free.all():
+                ends = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
+                sizes = np.abs([end for piece in ends for end in piece])
+                zero = any(low <= 0.0 <= high for low, high in ends)
+                table.loc["sigma", table.columns[2:]] = 0.0 if zero else sizes.min(), sizes.max()
         return table
 
     # -- tables ------------------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+"""Fits of which the data say little: how they are recognised, and refits over what they support."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
+
+from ..engine.correlation import CorrelationForm
+from ..engine.forms import outcome_scale
+from ..engine.solution import Status
+from ..inference.across import FARTHEST, Across
+from ..inference.covariance import Covariance, invert
+from ..inference.curve import Curve, Point
+from ..inference.dependence import dependence
+from ..inference.profile import Traced, trace
+
+Floats = NDArray[np.float64]
+
+CORNER = 0.999  # an error correlation beyond which the errors are one
+SURE = 0.1  # standard error of atanh(error_corr) below which the likelihood is a parabola
+ROOTS = (0.85, 1.2)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
+MOST_ROWS = 200_000  # up to which refits are made without being asked for
+_CUT = float(chi2.ppf(0.95, 1))
+_POINTS = 5  # of the profile around the estimate, besides those over its whole range
+
+
+def reasons(results: Any) -> tuple[str, ...]:
+    """Why Wald intervals may not hold; empty where they do.
+
+    Of a fit that is at a maximum of a likelihood with one error correlation to estimate: it lies at
+    a corner; another maximum is within the 95% cut; the instrument is weak or absent; or the
+    likelihood at the ends of Wald's interval of the error correlation is not what a parabola has
+    there.
+    """
+    if results._profile_refusal() is not None or not _estimated(results):
+        return ()
+    found = []
+    if abs(results.error_corr) > CORNER:
+        found.append("the errors are perfectly correlated at the maximum")
+    rivals = [s for _, s in results.fit_info.maxima[1:] if 2 * (results.llf - s.value) < _CUT]
+    if rivals:
+        found.append("another maximum is about as likely (see maxima)")
+    verdict = results.instrument.verdict
+    if verdict in ("weak", "none"):
+        found.append("the instrument is weak" if verdict == "weak" else "there is no instrument")
+    if not found and not _parabola(results):
+        found.append("the likelihood is not a parabola in the error correlation")
+    return tuple(found)
+
+
+def _estimated(results: Any) -> bool:
+    """Whether the data are there and the error correlation is not fixed."""
+    model = results.model
+    if model.design.nobs == 0 or (model._in_partitions and model._rows is None):
+        return False
+    return "error_corr" in results._closed().dependence_names()
+
+
+def _parabola(results: Any) -> bool:
+    """Whether the likelihood ratio at the ends of Wald's interval is about that of the interval."""
+    if results.model._in_partitions:
+        return True  # not looked at: two more fits of all partitions
+    table = results.dependence_table(0.05, interval="wald")
+    row = table.loc["error_corr" if "error_corr" in table.index else "rho"].to_numpy(dtype=float)
+    se = row[1] / (1.0 - row[0] ** 2)
+    if not np.isfinite(row).all():
+        return False
+    if se < SURE:
+        return True
+    path = results._closed().path("error_corr")
+    ends = np.array([path.inverse(float(value)) for value in row[2:]])
+    ends = np.clip(ends, *path.range)
+    points = Curve(path).fit(ends)
+    top = max(results.llf, *(point.solution.value for point in points))
+    roots = [math.sqrt(2.0 * max(top - p.solution.value, 0.0)) / norm.ppf(0.975) for p in points]
+    return all(ROOTS[0] <= root <= ROOTS[1] for root in roots)
+
+
+def across(results: Any) -> Across:
+    """Refits with the error correlation held, over the values that may be supported."""
+    results._check_profile()
+    closed = results._closed()
+    path = closed.path("error_corr")
+    traced: Traced = trace(path, results.llf, points=_POINTS)
+    points = [p for p in traced.points if 2.0 * (traced.top - p.solution.value) <= FARTHEST]
+    known = [(point, _conditional(point)) for point in points]
+    known = [(point, at) for point, at in known if np.isfinite(at[1]).all()]
+    finite = [p.u for p, _ in known if math.isfinite(p.u)]
+    reach = {-math.inf: min(finite) - 1.0, math.inf: max(finite) + 1.0}
+    held = [point.branch.natural(point.solution.params)[1] for point, _ in known]
+    return Across(
+        u=np.array([reach.get(point.u, point.u) for point, _ in known]),
+        lr=np.array([2.0 * (traced.top - point.solution.value) for point, _ in known]),
+        error_corr=np.array([at.error_corr for at in held]),
+        sigma=np.array([at.sigma for at in held]),
+        rho=np.array([at.rho for at in held]),
+        coef=np.stack([coef for _, (coef, _) in known]),
+        cov=np.stack([cov for _, (_, cov) in known]),
+        limits=(float(path.limits[0]), float(path.limits[1])),
+    )
+
+
+def _conditional(point: Point) -> tuple[Floats, Floats]:
+    """Coefficients in the form's own units, and their covariance given the error correlation."""
+    branch, solution = point.branch, point.solution
+    coef, at = branch.natural(solution.params)
+    free = np.flatnonzero(branch.free)
+    cov = invert(-solution.hessian[np.ix_(free, free)])[: len(coef), : len(coef)]
+    if isinstance(branch.objective.form, CorrelationForm):
+        unit = np.ones(len(coef))
+        unit[: branch.objective.p] = outcome_scale(at.sigma)
+        cov = cov * np.outer(unit, unit)
+    return coef, cov
+
+
+def members(results: Any, across: Across) -> list[Any]:
+    """Results with the dependence fixed at each value of ``across``."""
+    found = []
+    for sigma, rho, coef, cov in zip(
+        across.sigma, across.rho, across.coef, across.cov, strict=True
+    ):
+        model = results.model._sibling(_fixed(results, float(sigma), float(rho)))
+        params = np.append(coef, model._parametrized.values(np.empty(0)))
+        solution = replace(
+            results.solution,
+            params=params,
+            hessian=np.zeros((len(params), len(params))),
+            status=Status.CONVERGED,
+        )
+        fit = replace(
+            results.fit_info, model=model, solution=solution, asked=None, maxima=(), starts=()
+        )
+        held = Covariance(cov, "nonrobust", "inverse of the observed information, given error_corr")
+        found.append(type(results)._restored(fit, held, {}))
+    return found
+
+
+def _fixed(results: Any, sigma: float, rho: float) -> Any:
+    if sigma == 0.0:
+        return "independent"
+    if math.isinf(sigma) and results.model._probit_outcome:
+        return {"rho": rho}
+    return {"sigma": sigma, "rho": rho}
+
+
+def maxima(results: Any) -> pd.DataFrame:
+    """The distinct maxima that the search found, that of the fit first."""
+    rows = []
+    for model, solution in results.fit_info.maxima or ((results.model, results.solution),):
+        spec = model._parametrized
+        at = dependence(spec.kind, solution.params[model.k_outcome + model.k_select :])
+        fit = replace(results.fit_info, model=model, solution=solution, maxima=(), starts=())
+        size = int(model._estimated.sum())
+        unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
+        there = type(results)._restored(fit, unknown, {})
+        prevalence = there.get_prediction(average=True, interval="wald").predicted[0]
+        rows.append(
+            {
+                "loglik": solution.value,
+                "lr": 2.0 * (results.solution.value - solution.value),
+                "error_corr": at.error_corr,
+                "sigma": at.sigma,
+                "rho": at.rho,
+                "prevalence": prevalence,
+                "status": solution.status.name.lower(),
+            }
+        )
+    return pd.DataFrame(rows)
