@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 FARTHEST = float(chi2.ppf(0.999, 1))  # likelihood ratio up to which values are kept
 _BETWEEN = 12  # values interpolated between two that were fitted
 _SLACK = 1e-3  # of the likelihood ratio at a root
+_AT_END = 1e-2  # of the likelihood ratio: such a value is an end of the 95% set
+_FEW = 9  # values of the error correlation at which targets are computed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +51,21 @@ class Across:
     coef: Floats
     cov: Floats
     limits: tuple[float, float]
+
+    def thin(self) -> Across:
+        """At a few of the values, for targets that are dear to compute.
+
+        The ends of the 95% set, the maximum and the outermost values stay; then the widest gaps
+        are filled.
+        """
+        ends = np.abs(self.lr - chi2.ppf(0.95, 1)) < _AT_END
+        kept = set(np.flatnonzero(ends)) | {0, int(self.lr.argmin()), len(self.u) - 1}
+        while len(kept) < min(_FEW, len(self.u)):
+            rest = [g for g in range(len(self.u)) if g not in kept]
+            kept.add(max(rest, key=lambda g: min(abs(self.u[g] - self.u[h]) for h in kept)))
+        at = np.array(sorted(kept))
+        arrays = (self.u, self.lr, self.error_corr, self.sigma, self.rho, self.coef, self.cov)
+        return Across(*(values[at] for values in arrays), self.limits)
 
     def union(self, estimate: Floats, se: Floats, alpha: float) -> Floats:
         """(m, 2) union of the conditional intervals over the set of level 1 - ``alpha``.

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 
 _INF = math.inf
 _ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
+_ATCORR = (-3.5, 3.5)  # of atanh(error_corr): beyond, the likelihood is that of the corner
 _FINITE = (-sys.float_info.max, sys.float_info.max)
 _LOADING = math.sqrt(LOGISTIC_VARIANCE)  # loading = this times sinh(atanh(error correlation))
 
@@ -102,10 +103,10 @@ class Closed:
                 branch = self._loading({-1: _same})
                 return Path(param, (branch,), _IDENTITY, loading, (-50.0, 50.0))
             branch = self._loading({-1: _loading_of})
-            return Path(param, (branch,), _TANH, _atanh(self.at.error_corr), (-4.0, 4.0))
+            return Path(param, (branch,), _TANH, _atanh(self.at.error_corr), _ATCORR)
         if self.kind == "probit" and param in ("rho", "athrho", "error_corr") and not fixed:
             scale = _IDENTITY if param == "athrho" else _TANH
-            return Path(param, (self._probit({-1: _same}),), scale, _atanh(self.at.rho), (-4, 4))
+            return Path(param, (self._probit({-1: _same}),), scale, _atanh(self.at.rho), _ATCORR)
         if self.kind == "free":
             found = self._free_path(param)
             if found is not None:

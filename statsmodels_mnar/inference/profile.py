@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _POINTS = 15
 _ROUNDS = 6  # of extensions, each twice as far
 _ROOT = 5e-5  # of the signed root of the likelihood ratio, at the interval's ends
-_WIDE_POINTS = 13  # over the whole range of a quantity of the dependence
+_WIDE_POINTS = 11  # over the whole range of a quantity of the dependence
 _WIDE = ("error_corr", "rho", "athrho", "loading")
 _HIGHER = 1e-6  # log-likelihood by which a point of a profile is above the fit, not beside it
 

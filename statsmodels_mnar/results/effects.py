@@ -161,8 +161,7 @@ class Effects(GenericLikelihoodModelResults):
 
     cov_params_default: Floats  # of SelectionResults
     _by_profile: Callable[..., bool]
-    _across: Callable[[], Across]
-    _members: Callable[[], list[Any]]
+    _across_members: Callable[[], tuple[Across, list[Any]]]
 
     def get_margeff(
         self,
@@ -270,11 +269,12 @@ class Effects(GenericLikelihoodModelResults):
                 "which": which, "weights": weights, "variables": variables, "data": data,
                 "interval": "wald",
             }  # fmt: skip
-            held = [member.get_margeff(**given) for member in self._members()]
+            few, members = self._across_members()
+            found_there = [member.get_margeff(**given) for member in members]
             across = Targets(
-                self._across(),
-                np.stack([one.margeff for one in held]),
-                np.stack([one.margeff_se for one in held]),
+                few,
+                np.stack([one.margeff for one in found_there]),
+                np.stack([one.margeff_se for one in found_there]),
             )
         return MarginalEffects(
             effects,

@@ -36,8 +36,7 @@ class Predictions(GenericLikelihoodModelResults):
 
     cov_params_default: Floats  # of SelectionResults
     _by_profile: Callable[..., bool]
-    _across: Callable[[], Across]
-    _members: Callable[[], list[Any]]
+    _across_members: Callable[[], tuple[Across, list[Any]]]
 
     def predict(
         self,
@@ -237,9 +236,11 @@ class Predictions(GenericLikelihoodModelResults):
                 "average": average, "agg_weights": agg_weights, "offset": offset,
                 "offset_select": offset_select, "interval": "wald",
             }  # fmt: skip
-            found = [member.get_prediction(**given) for member in self._members()]
-            here = self.get_prediction(**given)
-            return replace(here, across=across_predictions(self._across(), found))
+            across, members = self._across_members()
+            found = [member.get_prediction(**given) for member in members]
+            return replace(
+                self.get_prediction(**given), across=across_predictions(across, found)
+            )
         if self.model._in_partitions and exog is None:
             if not average or agg_weights is not None:
                 self.model.design.refuse("a prediction")

@@ -293,8 +293,10 @@ class SelectionResults(
     def _across(self) -> Across:
         return self._summary_cache("across", lambda: weak.across(self))
 
-    def _members(self) -> list[Any]:
-        return weak.members(self, self._across())
+    def _across_members(self) -> tuple[Across, list[Any]]:
+        """A few error correlations that may be supported, and results given each."""
+        few = self._across().thin()
+        return few, weak.members(self, few)
 
     # -- how it ended ------------------------------------------------------------------------------
 
