@@ -95,5 +95,14 @@ class Solution:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """One search for a maximum, by the error correlations at which it began and ended."""
+
+    start: float
+    end: float
+    solution: Solution
+
+
 Callback = Callable[[Step], None]
 """Called after each iteration; an optimiser shows progress through it."""

@@ -64,8 +64,10 @@ class Across:
             rest = [g for g in range(len(self.u)) if g not in kept]
             kept.add(max(rest, key=lambda g: min(abs(self.u[g] - self.u[h]) for h in kept)))
         at = np.array(sorted(kept))
-        arrays = (self.u, self.lr, self.error_corr, self.sigma, self.rho, self.coef, self.cov)
-        return Across(*(values[at] for values in arrays), self.limits)
+        return Across(
+            self.u[at], self.lr[at], self.error_corr[at], self.sigma[at], self.rho[at],
+            self.coef[at], self.cov[at], self.limits,
+        )  # fmt: skip
 
     def union(self, estimate: Floats, se: Floats, alpha: float) -> Floats:
         """(m, 2) union of the conditional intervals over the set of level 1 - ``alpha``.
@@ -77,8 +79,20 @@ class Across:
         """
         reach = norm.ppf(1.0 - alpha / 2.0) * se
         fine, inside = self._supported(alpha)
-        low, high = (self._between(end)(fine)[inside] for end in (estimate - reach, estimate + reach))
+        ends = estimate - reach, estimate + reach
+        low, high = (self._between(end)(fine)[inside] for end in ends)
         return np.column_stack([low.min(0), high.max(0)])
+
+    def unbounded(self, ends: Floats, estimate: Floats, se: Floats, alpha: float) -> Floats:
+        """The union's (m, 2) ends, infinite where an open set carries targets off without bound."""
+        _, inside = self._supported(alpha)
+        reach = norm.ppf(1.0 - alpha / 2.0) * se
+        ends = ends.copy()
+        for at, is_open in ((0, inside[0]), (-1, inside[-1])):
+            if is_open:
+                ends[estimate[at] - reach[at] < 0.0, 0] = -np.inf
+                ends[estimate[at] + reach[at] > 0.0, 1] = np.inf
+        return ends
 
     def pvalues(self, estimate: Floats, se: Floats) -> Floats:
         """(m,) smallest level at which the union excludes zero.

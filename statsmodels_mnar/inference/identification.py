@@ -46,8 +46,10 @@ class Identification:
 
     @property
     def width(self) -> float | None:
-        """Length of the profile interval of the error correlation, which is at most 2."""
-        return None if self.profile is None else self.profile.interval[1] - self.profile.interval[0]
+        """Length of the profile set of the error correlation, which is at most 2."""
+        if self.profile is None:
+            return None
+        return sum(high - low for low, high in self.profile.pieces)
 
     def __str__(self) -> str:
         large = self.weakest[self.weakest.abs() > 0.1]
@@ -83,19 +85,21 @@ class Identification:
 
 
 def _about_error_corr(profile: Profile) -> list[str]:
-    low, high = profile.interval
+    length = sum(high - low for low, high in profile.pieces)
+    ranges = " or ".join(f"from {low:.2f} to {high:.2f}" for low, high in profile.pieces)
     words = (
-        f"The error correlation is {profile.estimate:.2f}; values from {low:.2f} to {high:.2f} "
-        f"agree with the data ({profile.level:.0%} profile interval, length {high - low:.2f} of "
-        "the 2 possible)."
+        f"The error correlation is {profile.estimate:.2f}; values {ranges} agree with the data "
+        f"({profile.level:.0%} profile set, {length:.2f} of the 2 that are possible)."
     )
-    if low <= 0.0 <= high:
+    if any(low <= 0.0 <= high for low, high in profile.pieces):
         zero = "Zero is among them: the data do not reject that selection is ignorable."
+    elif profile.interval[0] < 0.0 < profile.interval[1]:
+        zero = "Zero is not among them: selection is not ignorable, but the sign is not known."
     else:
-        sign = "positive" if low > 0.0 else "negative"
+        sign = "positive" if profile.interval[0] > 0.0 else "negative"
         zero = f"Zero is not among them: selection is not ignorable, and the sign is {sign}."
     said = [words, zero]
-    if high - low > 1.0:
+    if length > 1.0:
         said.append(
             "That is more than half of the range: a conclusion should hold across it, see "
             "sensitivity()."

@@ -18,7 +18,7 @@ from ..engine.objective import Objective
 from ..engine.optimize import Method, maximize
 from ..engine.partitioned import PartitionedObjective
 from ..engine.rows import Rows
-from ..engine.solution import Callback, Solution, Status
+from ..engine.solution import Callback, Climb, Solution, Status
 from ..errors import NotInMemoryError
 from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type
@@ -222,22 +222,19 @@ class SelectionModel(SelectionData):
                 return self._fit_closed(objective, independent, penalty, n_starts, options)
             return self._fit_from(objective, independent, start_params, penalty, options)
         start = None if start_params is None else self._expand(start_params)
-        climbs: tuple[tuple[Floats, Solution], ...] = ()
+        maxima: tuple[Solution, ...] = ()
+        climbs: tuple[Climb, ...] = ()
         if method == "sgd":
-            objective = self._sgd_objective(options)
-            maxima = (maximize(objective, start, method="sgd", **options),)
+            maxima = (maximize(self._sgd_objective(options), start, method="sgd", **options),)
         elif start is None:
             fixed = spec.values(np.zeros(spec.free.sum()))
-            grid = {"n_starts": n_starts, "rarest": self._rarestlabel()}
+            at = (objective, independent.params, fixed, spec.free, n_starts, self._rarest_label())
             if method == "newton":
-                found = search(
-                    objective, independent.params, fixed, spec.free, **grid, **options
-                )
-                maxima, climbs = found.maxima, found.climbs
-                start = climbs[0][0]
+                found = search(*at, **options)
+                maxima, climbs, start = found.maxima, found.climbs, found.start
             else:
-                start = tops(objective, independent.params, fixed, spec.free, **grid)[0]
-        if start is not None and not climbs and method != "sgd":
+                start = tops(*at)[0]
+        if not maxima:
             maxima = (maximize(objective, start, method=method, free=self._estimated, **options),)
         used = None if start is None else start[self._estimated]
         solution = maxima[0]
@@ -249,7 +246,7 @@ class SelectionModel(SelectionData):
             faces = {"independent": independent.value}
             fit = Fit(self, solution, independent, method, used, penalty, faces)
         others = tuple((self, other) for other in maxima[1:])
-        return replace(fit, starts=climbs, maxima=((fit.model, fit.solution), *others))
+        return replace(fit, climbs=climbs, maxima=((fit.model, fit.solution), *others))
 
     def _fit_closed(
         self,
@@ -268,10 +265,8 @@ class SelectionModel(SelectionData):
             if status is not Status.RHO_MINUS and face != "independent"
         ]
         places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
-        status, best = max(fits, key=lambda pair: comparable(pair[1].solution))
-        inner = search_interior(
-            objective, places, comparable(best.solution), n_starts, **options
-        )
+        where, best = max(fits, key=lambda pair: comparable(pair[1].solution))
+        inner = search_interior(objective, places, comparable(best.solution), n_starts, **options)
         faces = {"independent": independent.value}
         faces |= {label(fit.model.normalization): fit.solution.value for _, fit in fits}
         interior = inner.maxima[0]
@@ -280,11 +275,11 @@ class SelectionModel(SelectionData):
             faces["free"] = interior.value
             fit = Fit(self, interior, independent, "newton", None, penalty, faces)
         else:
-            if status is Status.RHO_PLUS and best.solution.params[-1] < 0:
-                status = Status.RHO_MINUS
+            minus = where is Status.RHO_PLUS and best.solution.params[-1] < 0
+            status = Status.RHO_MINUS if minus else where
             fit = replace(named(best, status), faces=faces, inner=interior)
         found = [(fit.model, fit.solution), *found, *((self, s) for s in inner.maxima)]
-        return replace(fit, starts=inner.climbs, maxima=humps(found))
+        return replace(fit, climbs=inner.climbs, maxima=humps(found))
 
     def _fit_from(
         self,
@@ -297,7 +292,6 @@ class SelectionModel(SelectionData):
         """The free model from the user's start values, and the face that this leads to."""
         solution = maximize(objective, self._expand(start_params), **options)
         faces = {"independent": independent.value}
-        climb = ((self._expand(start_params), solution),)
         fit = Fit(self, solution, independent, "newton", start_params, penalty, faces)
         if solution.status.boundary:
             face = self._sibling(self._faces[solution.status])._fit(
@@ -306,7 +300,7 @@ class SelectionModel(SelectionData):
             faces[label(face.model.normalization)] = face.solution.value
             if face.solution.value >= solution.value:
                 fit = replace(named(face, solution.status), faces=faces, inner=solution)
-        return replace(fit, starts=climb, maxima=((fit.model, fit.solution),))
+        return replace(fit, maxima=((fit.model, fit.solution),))
 
     def _rarestlabel(self) -> float:
         """Share of the rows that have the rarer label; in partitions it is not looked for."""

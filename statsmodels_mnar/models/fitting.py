@@ -151,6 +151,6 @@ def warn_about(results: SelectionResults) -> None:
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
         warn(coarse, IntegrationAccuracyWarning)
-    weak = results.weakness
-    if weak is not None:
-        warn(weak, WeakIdentificationWarning)
+    for message in (results.weakness, results._doubt()):
+        if message is not None:
+            warn(message, WeakIdentificationWarning)

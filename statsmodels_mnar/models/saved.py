@@ -21,6 +21,7 @@ from ..engine.integration import Integration, Quadrature, Rule, Simulation
 from ..engine.optimize import Method
 from ..engine.solution import Solution, Status
 from ..inference.accuracy import Accuracy
+from ..inference.across import Across
 from ..inference.comparison import ExclusionTest
 from ..inference.covariance import ESTIMATORS, Covariance
 from ..inference.independence import IndependenceTest
@@ -392,7 +393,33 @@ def _known(record: _Value) -> dict[str, Any]:
         )  # fmt: skip
     if "instrument" in record.value:  # not in the first files
         known["instrument"] = _instrument(record.at("instrument"))
+    known["weak"] = ()
+    if "weak" in record.value:
+        known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
+        if not record.at("across").absent:
+            known["across"] = _across(record.at("across"))
     return known
+
+
+def _across(found: _Value) -> Across:
+    """Refits over the error correlation; everything that is shown follows from these numbers."""
+    size = len(found.at("u").items_of())
+    names = ("u", "lr", "error_corr", "sigma", "rho")
+    coef = found.at("coef").items_of()
+    columns = len(coef[0].items_of()) if coef else 0
+    cov = found.at("cov").items_of()
+    if size < 2 or len(coef) != size or len(cov) != size:
+        found.refuse("must have at least two values, and coefficients for each")
+    limits = found.at("limits").items_of()
+    if len(limits) != 2:
+        found.at("limits").refuse("must be two numbers")
+    known = {n: np.array([v.any_number() for v in found.at(n).items_of()]) for n in names}
+    return Across(
+        **known,
+        coef=np.stack([row.vector(columns) for row in coef]),
+        cov=np.stack([matrix.matrix(columns) for matrix in cov]),
+        limits=(limits[0].any_number(), limits[1].any_number()),
+    )
 
 
 def _instrument(found: _Value) -> ExclusionTest:

@@ -26,10 +26,10 @@ from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.integration import Quadrature
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_many
-from ..engine.solution import Solution, Status
+from ..engine.solution import Climb, Solution
 from ..inference.branches import Inner, InnerCorrelation
 from ..inference.curve import comparable, ended_well
-from ..inference.dependence import LOGISTIC_VARIANCE, dependence
+from ..inference.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
 from .normalization import Normalization
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,8 @@ class Found:
     """Maxima of one form, the highest first, and the climbs that led to them."""
 
     maxima: tuple[Solution, ...]
-    climbs: tuple[tuple[Floats, Solution], ...]  # where Newton started, and where that led
+    climbs: tuple[Climb, ...]
+    start: Floats  # (P,) of the best climb
 
 
 def search(
@@ -61,7 +62,6 @@ def search(
     coef: Floats,
     fixed: Floats,
     free: Mask,
-    *,
     n_starts: int | None = None,
     rarest: float = 0.5,
     **options: Any,
@@ -82,9 +82,19 @@ def search(
         Of :func:`~statsmodels_mnar.engine.optimize.maximize_many`.
     """
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
-    starts = tops(objective, coef, fixed, free, n_starts=n_starts, rarest=rarest)
+    starts = tops(objective, coef, fixed, free, n_starts, rarest)
     found = _climb(objective, starts, estimated, options)
-    return Found(distinct(objective, found), tuple(zip(starts, found, strict=True)))
+    return Found(distinct(objective, found), _climbs(objective, starts, found), starts[0])
+
+
+def _climbs(objective: Objective, starts: Floats, found: list[Solution]) -> tuple[Climb, ...]:
+    def corr(params: Floats) -> float:
+        return math.tanh(atanh_error_corr(objective.form, params[objective.n_coef :]))
+
+    return tuple(
+        Climb(corr(start), corr(solution.params), solution)
+        for start, solution in zip(starts, found, strict=True)
+    )
 
 
 def tops(
@@ -92,7 +102,6 @@ def tops(
     coef: Floats,
     fixed: Floats,
     free: Mask,
-    *,
     n_starts: int | None = None,
     rarest: float = 0.5,
 ) -> Floats:
@@ -244,7 +253,7 @@ def atanh_error_corr(form: Any, values: Floats) -> float:
     """Of dependence parameters of any form; finite at the bounds that forms have."""
     if isinstance(form, CorrelationForm):
         return float(values[1])
-    kind = "loading" if isinstance(form, LoadingForm) else "free"
+    kind: Parametrization = "loading" if isinstance(form, LoadingForm) else "free"
     kind = "probit" if isinstance(form, ProbitForm) else kind
     return math.atanh(float(np.clip(dependence(kind, values).error_corr, -1 + 1e-15, 1 - 1e-15)))
 
@@ -334,7 +343,7 @@ def search_interior(
     maxima = distinct(objective, found)
     if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds
         maxima = (maximize(objective, maxima[0].params, **options), *maxima[1:])
-    return Found(maxima, tuple(zip(starts, found, strict=True)))
+    return Found(maxima, _climbs(objective, starts, found), starts[0])
 
 
 def _all(starts: Floats) -> Mask:

@@ -135,6 +135,9 @@ class MarginalEffects:
             (self, *numbers), yname=self.endog_name, xname=list(self.names), alpha=alpha,
             use_t=False, skip_header=True,
         )  # fmt: skip
+        if self.across is not None:  # a ratio to Wald's error, which says nothing there
+            for row in table:
+                row[3].data = ""
         ends = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
         table.insert_header_row(0, ["", _HEADINGS[self.method], "std err", "z", "P>|z|", *ends])
         found = SectionedSummary()

@@ -112,22 +112,21 @@ def draw_profile(profile: Profile, ax: Any = None) -> Any:
         profile.estimate, color="black", linestyle=":", label=f"estimate {profile.estimate:.3g}"
     )
     ax.axhline(below, color=FAINT, linestyle="--", label=f"cut, {below:.2f}")
-    low, high = profile.interval
-    words = f"{profile.level:.0%} interval {low:.3g} to {high:.3g}"
+    words = f"{profile.level:.0%} {'set' if len(profile.pieces) > 1 else 'interval'} "
+    words += " and ".join(f"{low:.3g} to {high:.3g}" for low, high in profile.pieces)
     words += {
         (True, False): " (open below)",
         (False, True): " (open above)",
         (True, True): " (open on both sides)",
     }.get(profile.open, "")
-    # An open end may be infinite, and has no bar.
-    ax.plot(
-        np.clip(profile.interval, at[0], at[-1]),
-        [below] * 2,
-        color="black",
-        linewidth=3.0,
-        label=words,
-    )
-    closed = [end for end, at_end in zip(profile.interval, profile.open, strict=True) if not at_end]
+    for number, piece in enumerate(profile.pieces):
+        # An open end may be infinite, and has no bar.
+        ax.plot(
+            np.clip(piece, at[0], at[-1]), [below] * 2, color="black", linewidth=3.0,
+            label=words if number == 0 else None,
+        )  # fmt: skip
+    ends = [end for piece in profile.pieces for end in piece]
+    closed = ends[int(profile.open[0]) : len(ends) - int(profile.open[1])]
     ax.plot(closed, [below] * len(closed), linestyle="", marker="|", color="black", markersize=12)
     lowest = float(np.min(profile.values)) - profile.llf
     ax.set_ylim(max(lowest, 4.0 * below) * 1.05, -0.08 * below)

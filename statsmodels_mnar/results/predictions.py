@@ -230,7 +230,8 @@ class Predictions(GenericLikelihoodModelResults):
         average      0.389  0.017     0.356     0.423
         """
         covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
-        if self._by_profile(interval, automatic=cov is None and (average or agg_weights is not None)):
+        averaged = average or agg_weights is not None
+        if self._by_profile(interval, automatic=averaged and cov is None):
             given = {
                 "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
                 "average": average, "agg_weights": agg_weights, "offset": offset,
@@ -238,9 +239,7 @@ class Predictions(GenericLikelihoodModelResults):
             }  # fmt: skip
             across, members = self._across_members()
             found = [member.get_prediction(**given) for member in members]
-            return replace(
-                self.get_prediction(**given), across=across_predictions(across, found)
-            )
+            return replace(self.get_prediction(**given), across=across_predictions(across, found))
         if self.model._in_partitions and exog is None:
             if not average or agg_weights is not None:
                 self.model.design.refuse("a prediction")

@@ -61,13 +61,11 @@ class Profiles(Sensitivities):
         return replace(self.identification, profile=profiled, excluded=excluded, face=face)
 
     def _profiled_error_corr(self, alpha: float) -> Profile | None:
-        """Drawn at the estimate only; None where all dependence is fixed."""
+        """None where all dependence is fixed."""
         closed = self._closed()
         if "error_corr" not in closed.dependence_names():
             return None
-        path = closed.path("error_corr")
-        only = np.array([path.estimate])
-        return profile(path, self.llf, closed.names, grid=only, alpha=alpha)
+        return profile(closed.path("error_corr"), self.llf, closed.names, alpha=alpha)
 
     # -- profiles ----------------------------------------------------------------------------------
 

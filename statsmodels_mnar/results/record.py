@@ -86,6 +86,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "hessian": results._hessian(),
         "independence": None if test is None else _test(test),
         "instrument": asdict(results.instrument),
+        "weak": results.weak,
+        "across": asdict(results._across()) if results._by_profile(None) else None,
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
         "notes": tables.notes(results),

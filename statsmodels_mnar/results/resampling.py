@@ -116,18 +116,23 @@ class Resampling(GenericLikelihoodModelResults):
 
     @property
     def multistart(self) -> pd.DataFrame:
-        """Where the free form's search started, and where each start led.
+        """Where the search for the maximum climbed from, and where each climb led.
 
-        One row for each start, the best first; ``fit(n_starts=50)`` spreads that many.
+        One row for each, the best first, by the error correlation; ``fit(n_starts=50)`` tries that
+        many values of the dependence. :attr:`maxima` shows the distinct ends.
         """
-        rows = []
-        for start, solution in self.fit_info.starts:
-            at = {"start_sigma": np.exp(start[-2]), "start_rho": np.tanh(start[-1])}
-            at |= {"sigma": np.exp(solution.params[-2]), "rho": np.tanh(solution.params[-1])}
-            at |= {"llf": solution.value, "status": solution.status.name.lower()}
-            rows.append(at | {"iterations": solution.n_iter})
+        rows = [
+            {
+                "start_error_corr": climb.start,
+                "error_corr": climb.end,
+                "llf": climb.solution.value,
+                "status": climb.solution.status.name.lower(),
+                "iterations": climb.solution.n_iter,
+            }
+            for climb in self.fit_info.climbs
+        ]
         if not rows:
-            raise ValueError("multistart needs normalization='free' and method='newton'")
+            raise ValueError("multistart needs method='newton' and no start_params")
         return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
 
     def _codes(self, groups: Any) -> tuple[NDArray[np.int64], ...]:

@@ -17,7 +17,7 @@ from statsmodels.base.model import (
 from statsmodels.tools._decorators import cache_readonly
 
 from ..engine.binary import Independent, fit_independent
-from ..engine.solution import Solution, Status
+from ..engine.solution import Climb, Solution, Status
 from ..inference import covariance
 from ..inference.accuracy import Accuracy
 from ..inference.across import Across
@@ -51,7 +51,7 @@ class Fit:
     penalty: float
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
-    starts: tuple[tuple[Floats, Solution], ...] = ()  # where climbs started, and where they led
+    climbs: tuple[Climb, ...] = ()  # of the search for the maximum
     maxima: tuple[tuple[Any, Solution], ...] = ()  # models and their maxima, that of the fit first
     asked: Any = None  # normalization asked for; None: the model's own, not that of a face
     inner: Solution | None = None  # where the search ran to the face, if it did
@@ -221,6 +221,9 @@ class SelectionResults(
             found = np.array(found)
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             found[:n_coef] = across.union(across.coef, se, alpha)
+            if self._form.kind == "loading":  # coefficients that grow with it without bound
+                p = self.model.k_outcome
+                found[:p] = across.unbounded(found[:p], across.coef[:, :p], se[:, :p], alpha)
             for j, (values, limits) in enumerate(self._dependence_across()):
                 pieces = across.ranges(values, limits, alpha)
                 found[n_coef + j] = pieces[0][0], pieces[-1][1]
@@ -280,6 +283,10 @@ class SelectionResults(
         ``rho``, ``prevalence`` and ``status``.
         """
         return weak.maxima(self)
+
+    def _doubt(self) -> str | None:
+        """What to warn of at once, where the maximum is a corner or has a rival."""
+        return weak.doubt(self)
 
     def _by_profile(self, interval: str | None, *, automatic: bool = True) -> bool:
         """Whether intervals are the union over error correlations."""
@@ -434,9 +441,7 @@ class SelectionResults(
         """sigma, rho and the error correlation with 95% intervals."""
         return self.dependence_table()
 
-    def dependence_table(
-        self, alpha: float = 0.05, *, interval: str | None = None
-    ) -> pd.DataFrame:
+    def dependence_table(self, alpha: float = 0.05, *, interval: str | None = None) -> pd.DataFrame:
         """sigma, rho and the error correlation with intervals at level 1 - ``alpha``.
 
         Parameters
@@ -587,7 +592,7 @@ class SelectionResults(
     def __getstate__(self) -> dict[str, Any]:
         model = self.model
         if self._is_likelihood and model._in_partitions and model._rows is not None:
-            _ = self.llnull  # the rows do not travel
+            _ = self.llnull, self.weak  # the rows do not travel
         return super().__getstate__()
 
     def remove_data(self) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .selection import SelectionResults
 
 _WIDTH = 78
+_PROFILED = "profile intervals"
 
 
 def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
@@ -86,11 +87,33 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(results.accuracy.note)
     if results.weakness:
         found.append(results.weakness)
+    if results.weak:
+        found.append(_weak_note(results))
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
     elif np.isnan(results.bse).any():
         found.append("There are no standard errors: the information is not positive definite here.")
     return found + results._penalty_notes() + results._own_notes()
+
+
+def _weak_note(results: SelectionResults) -> str:
+    why = f"{_sentence('; '.join(results.weak))}."
+    if not results._by_profile(None):
+        return (
+            f"{why} The intervals are Wald's and may be too short. interval='profile' gives those "
+            "that hold; with so many rows it is not done without being asked for."
+        )
+    sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
+    what = (
+        "intervals of probabilities and effects, and of error_corr,"
+        if (results._two_dependence_parameters())
+        else "intervals and P-values"
+    )
+    return (
+        f"{why} A Wald interval would not hold: the {what} are those over every error correlation "
+        f"that the likelihood supports (95% set {sets}). Standard errors are Wald's; "
+        "interval='wald' gives its intervals."
+    )
 
 
 def _boundary_note(results: SelectionResults) -> str:
@@ -136,7 +159,9 @@ def _integration(results: SelectionResults) -> str:
 
 
 def _normalization(results: SelectionResults) -> str:
-    normalization = results.model.normalization
+    normalization, asked = results.model.normalization, results.fit_info.asked
+    if results.status.boundary and isinstance(asked, str) and asked != "free":
+        return asked
     if isinstance(normalization, str):
         return f"free, face {normalization}" if results.status.boundary else normalization
     return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
@@ -250,13 +275,21 @@ def _params_table(
         np.asarray(results.conf_int(alpha))[cut],
     )
     shown = _terms(results, names)[cut]
-    return summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
+    profiled = results._by_profile(None) and not results._two_dependence_parameters()
+    title = f"{title} ({_PROFILED})" if profiled else title
+    table = summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
+    if profiled:  # a ratio to Wald's error, which says nothing there
+        for row in table[1:]:
+            row[3].data = ""
+    return table
 
 
 def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
     """sigma, rho and the error correlation: estimates and intervals, but no z."""
     table = _dependence_frame(results, alpha)
     title = None if results._is_likelihood else "Dependence in the objective"
+    if results._by_profile(None) and results._two_dependence_parameters():
+        title = f"error_corr: {_PROFILED}"
     data = []
     for name, (estimate, error, low, high) in zip(table.index, table.to_numpy(), strict=True):
         fixed = "" if np.isfinite(error) else _why_fixed(results, str(name))

@@ -43,8 +43,7 @@ def reasons(results: Any) -> tuple[str, ...]:
     found = []
     if abs(results.error_corr) > CORNER:
         found.append("the errors are perfectly correlated at the maximum")
-    rivals = [s for _, s in results.fit_info.maxima[1:] if 2 * (results.llf - s.value) < _CUT]
-    if rivals:
+    if _rivals(results):
         found.append("another maximum is about as likely (see maxima)")
     verdict = results.instrument.verdict
     if verdict in ("weak", "none"):
@@ -52,6 +51,37 @@ def reasons(results: Any) -> tuple[str, ...]:
     if not found and not _parabola(results):
         found.append("the likelihood is not a parabola in the error correlation")
     return tuple(found)
+
+
+def _rivals(results: Any) -> list[tuple[Any, Any]]:
+    """Other maxima within the cut of a likelihood ratio test."""
+    top = results.solution.value
+    return [pair for pair in results.fit_info.maxima[1:] if 2 * (top - pair[1].value) < _CUT]
+
+
+def doubt(results: Any) -> str | None:
+    """What to warn of at once: a maximum at a corner, or one with a rival."""
+    if not results._is_likelihood or not results.converged:
+        return None
+    if abs(results.error_corr) > CORNER and results.status.boundary:
+        return (
+            "the likelihood is largest where the errors of outcome and selection are perfectly "
+            f"correlated (error_corr = {results.error_corr:+.3f}), which usually means that the "
+            "data say little about the dependence. Report the intervals of get_prediction() and "
+            "get_margeff(), which take that into account, and see sensitivity()."
+        )
+    rivals = _rivals(results)
+    if rivals:
+        model, other = rivals[0]
+        values = other.params[model.k_outcome + model.k_select :]
+        there = dependence(model._parametrized.kind, values).error_corr
+        return (
+            f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
+            f"{results.error_corr:+.2f}) with a log-likelihood only "
+            f"{results.solution.value - other.value:.2f} lower: the data do not tell them apart. "
+            "See results.maxima, and report intervals, which span both."
+        )
+    return None
 
 
 def _estimated(results: Any) -> bool:
@@ -134,7 +164,7 @@ def members(results: Any, across: Across) -> list[Any]:
             status=Status.CONVERGED,
         )
         fit = replace(
-            results.fit_info, model=model, solution=solution, asked=None, maxima=(), starts=()
+            results.fit_info, model=model, solution=solution, asked=None, maxima=(), climbs=()
         )
         held = Covariance(cov, "nonrobust", "inverse of the observed information, given error_corr")
         found.append(type(results)._restored(fit, held, {}))
@@ -155,7 +185,7 @@ def maxima(results: Any) -> pd.DataFrame:
     for model, solution in results.fit_info.maxima or ((results.model, results.solution),):
         spec = model._parametrized
         at = dependence(spec.kind, solution.params[model.k_outcome + model.k_select :])
-        fit = replace(results.fit_info, model=model, solution=solution, maxima=(), starts=())
+        fit = replace(results.fit_info, model=model, solution=solution, maxima=(), climbs=())
         size = int(model._estimated.sum())
         unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
         there = type(results)._restored(fit, unknown, {})
