@@ -20,7 +20,7 @@ from statsmodels.iolib.summary2 import summary_col
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
 
-from .conftest import FORMULAS
+from ..formulas import FORMULAS
 
 LOADING = {"normalization": "loading"}
 FACTORS = ("y ~ x1 + C(level)", "s ~ x1 + C(level) + z")

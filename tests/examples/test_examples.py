@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples"
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
 # Rows of a short run, something it must print, and what it saves.
 RUNS = {
     "quickstart": (1_000, "GreeneSelectionLogit Results", {"probabilities.png", "profile.png"}),
