@@ -38,13 +38,13 @@ from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.engine.newton import WITHIN
 from statsmodels_mnar.engine.resampled import draw_resamples
 from statsmodels_mnar.models.keys import find_clusters
+from tests.patience import PATIENCE
 
 dask = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 N = 1_500
-PATIENCE = 300.0  # seconds for processes to start or end: a busy machine is slow, not wrong
 # A spline, a centred column, strings and categories, of which one occurs nowhere.
 FORMULA = "y ~ bs(x1, df=4) + center(x2) + g"
 SELECT = "s ~ x1 + x2 + z + c"
