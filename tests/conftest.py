@@ -87,6 +87,21 @@ def reference_dir() -> Path:
     return TESTS / "reference"
 
 
+@pytest.fixture(scope="session")
+def logit_data(reference_dir: Path) -> pd.DataFrame:
+    return pd.read_csv(reference_dir / "logit_n5000.csv")
+
+
+@pytest.fixture(scope="session")
+def probit_data(reference_dir: Path) -> pd.DataFrame:
+    return pd.read_csv(reference_dir / "probit_n5000.csv")
+
+
+@pytest.fixture(scope="session")
+def mroz_data(shared: Path) -> pd.DataFrame:
+    return pd.read_csv(shared / "data" / "mroz" / "mroz_selection.csv")
+
+
 _CHANGED_BY_IMPORTS = {"the warning filters", "the environment"}
 # Set by pytest, and by torch when it first makes an optimiser.
 _OTHERS_VARIABLES = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}

@@ -231,17 +231,17 @@ MUTATIONS = (
     Mutation(
         "effect: sign of the selection equation's part", "inference/margins.py",
         "by_a * beta + by_b * gamma, jacobian", "by_a * beta - by_b * gamma, jacobian",
-        "models/test_margeff.py::test_slopes_are_differentiated_predictions",
+        "results/test_margeff.py::test_slopes_are_differentiated_predictions",
     ),
     Mutation(
         "effect: own term of the Jacobian", "inference/margins.py",
         "jacobian[variable.outcome] += by_a", "jacobian[variable.outcome] += 0.0",
-        "models/test_margeff.py::test_slopes_are_differentiated_predictions",
+        "results/test_margeff.py::test_slopes_are_differentiated_predictions",
     ),
     Mutation(
         "effect: width of a count's move", "inference/margins.py",
         "self.moved(at, x + 1.0), 2.0", "self.moved(at, x + 1.0), 1.0",
-        "models/test_margeff.py::test_differences_of_dummies_and_counts_move_both_equations",
+        "results/test_margeff.py::test_differences_of_dummies_and_counts_move_both_equations",
     ),
     # -- BiasCorr
     Mutation(
@@ -260,38 +260,38 @@ MUTATIONS = (
         "BiasCorr: g_y sees no weights of the batch", "models/first_stage.py",
         "regress(pseudolabel_model, X, y, weights * seen,",
         "regress(pseudolabel_model, X, y, (weights > 0) * 1.0 * seen,",
-        "models/test_bootstrap.py::test_a_batch_equals_a_loop_that_refits_everything",
+        "results/test_bootstrap.py::test_a_batch_equals_a_loop_that_refits_everything",
     ),
     # -- profiles and the bootstrap
     Mutation(
         "profile: two degrees of freedom", "inference/profile.py",
         "stats.chi2.ppf(1.0 - alpha, 1)", "stats.chi2.ppf(1.0 - alpha, 2)",
-        "models/test_profile.py::test_interval_of_a_coefficient_is_walds_in_large_samples",
+        "results/test_profile.py::test_interval_of_a_coefficient_is_walds_in_large_samples",
     ),
     Mutation(
         "profile: ends short of the cut", "inference/profile.py",
         "math.sqrt(max(2.0 * (top - value), 0.0))", "math.sqrt(max(2.1 * (top - value), 0.0))",
-        "models/test_profile.py::test_interval_ends_lie_on_the_cut",
+        "results/test_profile.py::test_interval_ends_lie_on_the_cut",
     ),
     Mutation(
         "bootstrap: half a sample", "engine/resampled.py",
         "rng.integers(len(own), size=size)", "rng.integers(len(own), size=size // 2)",
-        "models/test_bootstrap.py::test_standard_errors_are_close_to_the_sandwich",
+        "results/test_bootstrap.py::test_standard_errors_are_close_to_the_sandwich",
     ),
     Mutation(
         "bootstrap: clusters torn apart", "results/bootstrap.py",
         "rng, weighted=weighted)[clusters]", "rng, weighted=weighted)[rng.permutation(clusters)]",
-        "models/test_bootstrap.py::test_counts_are_observations_and_clusters_stay_together",
+        "results/test_bootstrap.py::test_counts_are_observations_and_clusters_stay_together",
     ),
     Mutation(
         "bootstrap: exponential weights of a wrong spread", "engine/resampled.py",
         "own * rng.standard_exponential(len(own))", "own * rng.random(len(own)) * 2.0",
-        "models/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
+        "results/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),
     Mutation(
         "bootstrap: median bias of BCa", "results/bootstrap.py",
         "norm.cdf(z0 + z / (1.0 - acceleration * z))", "norm.cdf(z / (1.0 - acceleration * z))",
-        "models/test_bootstrap.py::test_bca_levels_by_hand",
+        "results/test_bootstrap.py::test_bca_levels_by_hand",
     ),
     # -- baselines
     Mutation(

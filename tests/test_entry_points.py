@@ -94,6 +94,7 @@ def test_module_is_run_and_a_closed_pipe_is_no_error(tmp_path):
     assert said == ""
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
 def test_ctrl_c_ends_a_running_command(tmp_path):
     """A signal in the middle of the fits, which the first progress bar announces."""

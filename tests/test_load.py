@@ -20,6 +20,7 @@ def check_growth(count: int, megabytes: float) -> None:
     assert figures["objects"] < 100  # not one for each fit
 
 
+@pytest.mark.full
 def test_fits_leak_no_memory():
     """A fit's design, rows and results take about 0.7 MB."""
     check_growth(40, 14.0)
@@ -30,6 +31,7 @@ def test_a_thousand_fits_leak_no_memory():
     check_growth(1_000, 30.0)
 
 
+@pytest.mark.full
 def test_memory_of_an_evaluation_is_within_its_budget():
     figures = load.alone("peak", "many columns")
     assert 0.1 < figures["ratio"] < 1.2

@@ -2,7 +2,6 @@
 
 import ast
 import sys
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -182,12 +181,15 @@ def large():
     return y, X
 
 
-def test_overlap_is_certified_quickly(large):
+def test_overlap_is_certified_without_a_linear_programme(large, monkeypatch):
+    """The programme is what takes long on so many rows."""
+
+    def solved(*_, **__):
+        raise AssertionError("a linear programme was solved")
+
+    monkeypatch.setattr("statsmodels_mnar.design.separation.linprog", solved)
     y, X = large
-    start = time.perf_counter()
     assert find_separation(y, X) is None
-    # About 0.07 s here; the bound leaves room for a busy machine and excludes the programme.
-    assert time.perf_counter() - start < 2
 
 
 def test_rare_outcomes_and_one_flipped_row_are_not_separation(large):

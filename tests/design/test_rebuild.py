@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import statsmodels_mnar.design as package
 from statsmodels_mnar.design import design_from_formula, rebuild
 from statsmodels_mnar.errors import DesignError
+from tests.patience import PATIENCE
 
 TERMS = {
     "patsy": "bs(x, df=5) + center(x):C(g) + Q('odd name') + standardize(z) + flag + count",
@@ -191,7 +192,7 @@ def rebuild_in_fresh_process(design, data, folder):
         [sys.executable, "-c", LOAD, folder / "in.pkl", folder / "out.pkl"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(folder)])},
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     return pickle.loads((folder / "out.pkl").read_bytes())
 
@@ -206,6 +207,7 @@ def test_a_fresh_process_rebuilds_the_same_matrix(data, engine, importable, tmp_
     assert module is not None
 
 
+@pytest.mark.full
 def test_local_functions_reach_a_fresh_process_by_value(data, engine, tmp_path):
     pytest.importorskip("cloudpickle")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "coursework"
 SETS = sorted(FOLDER.glob("[0-9]_*.py"))
@@ -38,6 +40,7 @@ def test_every_question_has_a_good_answer_and_a_solution(path):
         assert "solution" in head and "print(" in code
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
 def test_runs_on_a_short_setting(path, tmp_path):
     # Without the data folder: the second set then reads what statsmodels ships.
@@ -45,7 +48,13 @@ def test_runs_on_a_short_setting(path, tmp_path):
     environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-W", "error::UserWarning:__main__", str(path), "--short"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") > 20

@@ -25,6 +25,7 @@ from statsmodels_mnar.engine.integration import Simulation
 from statsmodels_mnar.engine.mlp import MLP
 from statsmodels_mnar.engine.objective import Objective
 from statsmodels_mnar.errors import NoVariationError, PerfectSeparationError
+from tests.patience import PATIENCE
 
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
 SIGMA_ONE = {"normalization": {"sigma": 1.0}}
@@ -353,13 +354,20 @@ print(json.dumps([torch.get_num_threads(), [*converged.params, *converged.bse], 
 """
 
 
+@pytest.mark.full
 def test_number_of_threads_does_not_matter():
     def run(threads: int) -> list:
         environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
         command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
         place = Path(__file__).resolve().parents[2]
         out = subprocess.run(
-            command, env=environment, cwd=place, check=True, capture_output=True, text=True
+            command,
+            env=environment,
+            cwd=place,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         return json.loads(out.stdout)
 
@@ -596,7 +604,8 @@ def test_arrays_and_formulas_agree(data, results):
 # -- standard errors -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [None, pytest.param(0.3, marks=pytest.mark.slow)])
+@pytest.mark.full
+@pytest.mark.parametrize("given", [None, 0.3])
 def test_stacked_covariance_is_the_infinitesimal_jackknife(given):
     """The sum of squared derivatives of the estimates in each row's weight, through all steps.
 

@@ -10,7 +10,7 @@ import pytest
 
 from statsmodels_mnar import GreeneSelectionLogit, Status
 
-from .conftest import MROZ
+from ..formulas import MROZ
 
 APPLICANT = "AGE + INCOME + INCPER + OWNRENT + ADEPCNT + SELFEMPL"
 RECORD = "MAJORDRG + MINORDRG + ACADMOS + TRADACCT + CREDMAJR + BANKSAV + BANKBOTH"

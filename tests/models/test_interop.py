@@ -20,7 +20,8 @@ from statsmodels.iolib.summary2 import summary_col
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
 
-from .conftest import FORMULAS
+from ..formulas import FORMULAS
+from ..patience import PATIENCE
 
 LOADING = {"normalization": "loading"}
 FACTORS = ("y ~ x1 + C(level)", "s ~ x1 + C(level) + z")
@@ -115,6 +116,7 @@ def test_results_with_a_user_function_live_on_in_a_fresh_process(
         capture_output=True,
         text=True,
         check=False,
+        timeout=PATIENCE,
     )
     del sys.modules["own_functions"]
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection, Status
 
-from .conftest import FORMULAS, MROZ
+from ..formulas import FORMULAS, MROZ
 
 
 def reference(path, name):

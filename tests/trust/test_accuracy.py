@@ -94,7 +94,11 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@pytest.mark.parametrize(
+    "point",
+    [POINTS[0], *(pytest.param(point, marks=pytest.mark.full) for point in POINTS[1:])],
+    ids=str,
+)
 def test_value_and_derivatives_of_hard_rows_are_those_of_mpmath(point):
     a, b, y, *dependence = point
     value, first, second = row(FreeForm(), a, b, y, *dependence)

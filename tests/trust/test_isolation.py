@@ -20,6 +20,7 @@ import torch
 
 from statsmodels_mnar import GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
+from tests.patience import PATIENCE
 
 from .fits import CASES, everything, run, run_all, simulated
 
@@ -39,7 +40,7 @@ def in_a_process(threads, *how):
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-m", "tests.trust.fits", *how],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -59,7 +60,7 @@ def test_two_threads_at_once_have_the_same_bits(expected):
     def work(_):
         found = {}
         for name in CASES:
-            together.wait(timeout=60)
+            together.wait(timeout=PATIENCE)
             found[name] = run(name).hex()
         return found
 
@@ -75,6 +76,7 @@ def test_two_threads_can_share_a_model():
         assert set(pool.map(lambda _: everything(model.fit()), range(4))) == {alone}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_forked_and_spawned_processes_have_the_same_bits(expected):
     found = in_a_process(1, "fork", "spawn")
@@ -147,7 +149,11 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["sigma fixed", "draws", "probit", "biascorr"])
+@pytest.mark.parametrize(
+    "name",
+    ["sigma fixed"]
+    + [pytest.param(name, marks=pytest.mark.full) for name in ("draws", "probit", "biascorr")],
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_layout_of_arrays_has_no_influence(layout, name):
     given = {key: LAYOUTS[layout](value) for key, value in simulated().items()}

@@ -15,8 +15,8 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_greene
 
+from ..formulas import FORMULAS
 from ..numerical import jacobian
-from .conftest import FORMULAS
 
 FORMULA, SELECT = "y ~ x1 + x2 + k", "s ~ x1 + x2 + k + z"  # x2 is 0/1, k a count
 MODELS = {

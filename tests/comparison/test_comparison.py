@@ -2,7 +2,7 @@
 
 The long run prints the size of the Hausman-type test:
 
-    pytest tests/test_comparison.py -m slow -s
+    pytest tests/comparison/test_comparison.py -m slow -s
 """
 
 import numpy as np

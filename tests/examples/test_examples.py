@@ -12,7 +12,9 @@ from typing import Any
 import matplotlib.image
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples"
+from tests.patience import PATIENCE
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
 # Rows of a short run, something it must print, and what it saves.
 RUNS = {
     "quickstart": (1_000, "GreeneSelectionLogit Results", {"probabilities.png", "profile.png"}),
@@ -25,6 +27,8 @@ RUNS = {
     "gpu": (1_000, "device='auto' used", {"device.png"}),
     "distributed": (2_000, "Largest difference from the estimates in memory", {"clusters.png"}),
 }
+
+QUICK = ("quickstart", "from_target")
 
 
 def load(name: str) -> Any:
@@ -40,12 +44,15 @@ def run(name: str, *arguments: str) -> str:
     """What the example prints, run as a user runs it."""
     command = [sys.executable, str(FOLDER / f"{name}.py"), *arguments]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8")
+    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in RUNS],
+)
 def test_example_runs_and_saves_its_figures(name, tmp_path, capsys):
     rows, text, files = RUNS[name]
     out = tmp_path / "made" / "by the example"

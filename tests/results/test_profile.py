@@ -2,7 +2,7 @@
 
 The long run, about 12 minutes on one core, prints its tables:
 
-    pytest tests/models/test_profile.py -m slow -s
+    pytest tests/results/test_profile.py -m slow -s
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from statsmodels_mnar import (
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.results import findings, page
 from statsmodels_mnar.results.findings import gather, read
+from tests.patience import PATIENCE
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 
@@ -160,7 +161,7 @@ def test_page_opens_in_a_browser(report, width, tmp_path):
             "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}",
             f"--screenshot={picture}", f"--window-size={width},3000", report.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
     ).stderr  # fmt: skip
     assert "Refused to" not in said  # what the page's own policy forbids
     assert "CONSOLE" not in said
@@ -453,7 +454,7 @@ def test_latex_compiles(results, tmp_path):
     )
     subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"],
-        cwd=tmp_path, check=True, capture_output=True, timeout=120,
+        cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE,
     )  # fmt: skip
 
 

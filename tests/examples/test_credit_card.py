@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "credit_card.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "credit_card.py"
 
 
 @pytest.fixture
