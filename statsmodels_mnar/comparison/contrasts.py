@@ -14,6 +14,7 @@ from ..inference import comparison
 from ..inference.comparison import Correction, ExclusionTest, HausmanTest, VuongTest
 from ..inference.covariance import invert
 from ..inference.diagnostics import influence_covariance, param_influence
+from ..results.nesting import is_nested
 from ..results.selection import SelectionResults
 from .effects import average_effects, independent_mean, unwrapped
 
@@ -160,7 +161,8 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     Parameters
     ----------
     first, second : SelectionResults
-        Fits of the same rows; positive statistics favour the first.
+        Fits of the same rows, neither a special case of the other; positive statistics favour the
+        first.
     correction : {"none", "aic", "bic"}
         For different numbers of parameters.
 
@@ -185,6 +187,14 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     one, two = (results.model.design for results in fits)
     if one.nobs != two.nobs or not np.array_equal(one.y, two.y, equal_nan=True):
         raise ValueError("vuong_test needs two fits of the same rows")
+    inside = [is_nested(*fits), is_nested(*fits[::-1])]
+    if inside[0] != inside[1]:
+        place, other = ("first", "second") if inside[0] else ("second", "first")
+        raise ValueError(
+            f"vuong_test is for models of which none is a special case of the other; the {place} "
+            f"is one of the {other}, and its statistic is not normal then. Use "
+            f"{other}.compare_lr_test({place})"
+        )
     values = [
         results.model._objective().row_values(results.model._expand(results.params))[0]
         for results in fits
@@ -192,7 +202,7 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     return comparison.vuong(
         values[0].cpu().numpy(),
         values[1].cpu().numpy(),
-        (len(fits[0].params), len(fits[1].params)),
+        (round(fits[0].df_modelwc), round(fits[1].df_modelwc)),
         counts=one.weights if one.weight_kind == "freq_weights" else None,
         sampling=one.weights if one.weight_kind == "prob_weights" else None,
         correction=correction,

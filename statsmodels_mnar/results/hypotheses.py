@@ -12,11 +12,13 @@ from statsmodels.stats.contrast import WaldTestResults
 
 from ..design import find_excluded
 from ..design.partitioned import SavedDesign
-from ..engine.forms import LoadingForm
+from ..engine.binary import fit_independent
+from ..engine.forms import FreeForm, LoadingForm, ProbitForm
 from ..engine.solution import Solution, Status
 from ..inference import comparison, covariance, independence
 from ..inference.comparison import ExclusionTest
 from ..inference.independence import IndependenceTest
+from .nesting import is_nested
 
 
 class HypothesisTests(GenericLikelihoodModelResults):
@@ -97,7 +99,7 @@ class HypothesisTests(GenericLikelihoodModelResults):
             return independence.likelihood_ratio(self.llf, self._ll_ignorable())
         if method == "score":
             return independence.score(
-                self.model._objective(),
+                self.model.rows,
                 self.fit_info.independent,
                 probit=self.model._probit_outcome,
                 meat=self._score_meat if robust else None,
@@ -114,14 +116,17 @@ class HypothesisTests(GenericLikelihoodModelResults):
         kind, sigma, _ = self._asked()
         if self.model._probit_outcome or kind == "loading":
             return self.llindep
-        null: dict[str, float] = {"rho": 0.0}
-        if kind == "probit":
-            null["sigma"] = np.inf
-        elif sigma is not None:
-            null["sigma"] = sigma
 
         def compute() -> float:
-            return self._maximum(null).value
+            if kind == "free" and sigma is not None:
+                return self._maximum({"rho": 0.0, "sigma": sigma}).value
+            probit = fit_independent(self.model.rows, probit=True).value
+            if kind == "probit":
+                return probit
+            objective = self.model._objective().with_form(FreeForm(self.model.integration))
+            return independence.free_without_dependence(
+                objective, self.fit_info.independent, probit
+            )
 
         return self._summary_cache("ignorable", compute)  # outlives the data
 
@@ -131,8 +136,9 @@ class HypothesisTests(GenericLikelihoodModelResults):
         other = self.model._sibling(normalization)
         return other._fit(independent, None, "newton", 0.0, {}).solution
 
-    def _score_meat(self, objective: Any, theta: Any) -> Any:
-        return self._meat(objective, theta, self.cov_type).matrix
+    def _score_meat(self, theta: Any) -> Any:
+        form = ProbitForm() if self.model._probit_outcome else LoadingForm()
+        return self._meat(self.model._objective().with_form(form), theta, self.cov_type).matrix
 
     def _check_likelihood(self, what: str) -> None:
         """Refuse what needs a maximised likelihood where there is none."""
@@ -146,19 +152,49 @@ class HypothesisTests(GenericLikelihoodModelResults):
     def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
         """Likelihood ratio test against ``restricted``, a smaller fit of the same rows.
 
+        The degrees of freedom are the parameters of this model less those of the restricted one,
+        as they were asked for: a maximum on a face has a parameter less, and its model has not.
+
+        Parameters
+        ----------
+        restricted : results
+            Of a special case of this model.
+
         Returns
         -------
         statistic, pvalue, df
         """
         self._check_likelihood("compare_lr_test")
-        df = len(self.params) - len(restricted.params)
-        same = restricted.nobs == self.nobs and restricted.nobs_selected == self.nobs_selected
-        if df <= 0 or not same:
+        smaller = getattr(restricted, "_results", restricted)
+        if not isinstance(smaller, HypothesisTests):
+            raise ValueError(
+                "restricted must be a fit of a selection model, got " + type(restricted).__name__
+            )
+        df = round(self.df_modelwc - smaller.df_modelwc)
+        if df <= 0 or not self._same_rows(smaller):
             raise ValueError(
                 "restricted must be a fit to the same observations with fewer parameters"
             )
-        statistic = 2.0 * (self.llf - restricted.llf)
+        smaller._check_likelihood("compare_lr_test: restricted")
+        if self._rows_known() and smaller._rows_known() and not is_nested(smaller, self):
+            raise ValueError(
+                "restricted must be a special case of this model (columns of both equations among "
+                "its own, and the same or a narrower normalization); vuong_test compares others"
+            )
+        statistic = 2.0 * (self.llf - smaller.llf)
         return statistic, float(stats.chi2.sf(statistic, df)), df
+
+    def _rows_known(self) -> bool:
+        return not self.model._in_partitions and self.model.design.nobs > 0
+
+    def _same_rows(self, other: Any) -> bool:
+        """Whether another fit has these labels on as many rows, as far as is known."""
+        if other.nobs != self.nobs or other.nobs_selected != self.nobs_selected:
+            return False
+        if not (self._rows_known() and other._rows_known()):
+            return True
+        one, two = self.model.design, other.model.design
+        return one.nobs == two.nobs and np.array_equal(one.y, two.y, equal_nan=True)
 
     def wald_test_terms(
         self,

@@ -102,11 +102,12 @@ class SelectionResults(
         self.fit_info = fit
         self.params = fit.solution.params[model._estimated]
         self.nobs = model._n_weighted()
-        self.df_model, self.df_resid = model.df_model, model.df_resid
+        self.df_model = model.df_model
         self.k_constant = model.k_constant
         self.scale = 1.0
         self._use_t = False
         self._cache: dict[str, Any] = {}
+        self.df_resid = self.nobs - self.df_modelwc
         self._data_attr: list[str] = ["_groups"]
         self._data_in_cache = ["fittedvalues", "resid", "score_obsv"]
         self.mle_settings = {"optimizer": fit.method, "start_params": fit.start_params}
@@ -389,7 +390,7 @@ class SelectionResults(
     @cache_readonly
     def llr_pvalue(self) -> float:
         """Of the likelihood ratio against constants alone."""
-        return float(stats.chi2.sf(self.llr, len(self.params) - 2))
+        return float(stats.chi2.sf(self.llr, self.df_modelwc - 2))
 
     @cache_readonly
     def prsquared(self) -> float:
@@ -398,8 +399,16 @@ class SelectionResults(
 
     @cache_readonly
     def df_modelwc(self) -> float:
-        """Number of estimated parameters, for the information criteria."""
-        return float(len(self.params))
+        """Number of parameters of the model, for the information criteria.
+
+        That of the model as it was asked for: where its maximum lies on a face, ``params`` has
+        fewer, but the data chose the face.
+        """
+        info, model = self.fit_info, self.model
+        asked = model.normalization if info.asked is None else info.asked
+        dependence = model._parametrize(asked, model.integration).free.sum()
+        held = getattr(self, "k_constr", 0)
+        return float(model.k_outcome + model.k_select + dependence - held)
 
     @property
     def nobs_unselected(self) -> float:
@@ -533,9 +542,14 @@ class SelectionResults(
 
     def _header_rows(self) -> dict[str, str]:
         """The right-hand rows of the summary's header, after the counts."""
+        test = tables.independence(self)
+        compared = test is not None and test.method == "lr"
+        without = self._ll_ignorable() if compared else self.llindep
+        # At rho = 0 the free model's link may be another than the logit's.
+        same = abs(without - self.llindep) < 1e-6 * (1.0 + abs(self.llindep))
         rows = {
-            "Log-Likelihood:": f"{self.llf:#.6g}",
-            "LL, independent:": f"{self.llindep:#.6g}",
+            "Log-Likelihood:": _log_likelihood(self.llf),
+            "LL, independent:" if same else "LL, rho = 0:": _log_likelihood(without),
             "AIC:": f"{self.aic:#.6g}",
             "BIC:": f"{self.bic:#.6g}",
             "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
@@ -618,6 +632,11 @@ class SelectionResults(
         full.k_constr = len(full.params) - len(self.params)
         full.fit_info = replace(self.fit_info, model=model)
         return full
+
+
+def _log_likelihood(value: float) -> str:
+    """With the digits that a likelihood ratio needs, however many rows there are."""
+    return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
 
 
 class SelectionResultsWrapper(LikelihoodResultsWrapper):

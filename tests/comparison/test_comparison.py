@@ -5,6 +5,8 @@ The long run prints the size of the Hausman-type test:
     pytest tests/comparison/test_comparison.py -m slow -s
 """
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from statsmodels_mnar import (
     BiasCorrLogit,
     GreeneSelectionLogit,
     ProbitSelection,
+    WeakIdentificationWarning,
     compare,
     exclusion_test,
     from_json,
@@ -27,6 +30,7 @@ from statsmodels_mnar.baselines import IPWLogit, NaiveLogit
 from statsmodels_mnar.comparison.contrasts import effect_contrast
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.inference.comparison import vuong
+from statsmodels_mnar.results.nesting import dependence_nested
 
 DATA = simulate_greene(1_500, rng=4).data
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
@@ -426,3 +430,48 @@ def test_vuong_of_the_same_fit_and_of_other_rows(results, probit):
         vuong_test(results, fit(ProbitSelection, data=DATA.iloc[1:]))
     with pytest.raises(ValueError, match="no BiasCorr"):
         vuong_test(results, fit(BiasCorrLogit, normalization={"sigma": 1.0}))
+
+
+def test_vuong_refuses_nested_models(results, probit):
+    smaller = GreeneSelectionLogit.from_formula(
+        "y ~ x1", FORMULAS[1], DATA, normalization="loading"
+    ).fit()
+    with pytest.raises(ValueError, match=r"Use first.compare_lr_test\(second\)"):
+        vuong_test(results, smaller)
+    with pytest.raises(ValueError, match="the first is one of the second"):
+        vuong_test(fit(normalization="independent"), results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        free = fit(normalization="free")
+    with pytest.raises(ValueError, match="the first is one of the second"):
+        vuong_test(probit, free)  # a probit outcome is the free model's sigma = infinity
+
+
+NESTED = {  # dependence of the smaller model, of the larger one
+    ("loading", "free"): True,
+    ("probit", "free"): True,
+    ("independent", "free"): True,
+    ("independent", "loading"): True,
+    ("loading", "probit"): False,
+    ("independent", "probit"): False,
+    (("sigma", 1.0), "free"): True,
+    (("sigma", 1.0), "loading"): False,
+    ("loading", ("sigma", 1.0)): False,
+    ("independent", ("rho", 0.5)): True,
+    ("independent", ("sigma", 1.0)): False,
+}
+
+
+@pytest.mark.parametrize(("pair", "expected"), NESTED.items())
+def test_one_normalization_within_another(pair, expected):
+    kinds = [part if isinstance(part, str) else dict([part]) for part in pair]
+    model = GreeneSelectionLogit.from_formula(*FORMULAS, DATA.head(200))
+    asked = []
+    for kind in kinds:
+        spec = model._parametrize(kind, model.integration).kind
+        values = kind if isinstance(kind, dict) else {}
+        asked.append((spec, values.get("sigma"), values.get("rho")))
+        if kind == "independent":
+            asked[-1] = (spec, 0.0, 1.0)
+    assert dependence_nested(*asked) is expected
+    assert not dependence_nested(*asked[::-1])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.discrete.discrete_model import Probit
+from scipy import optimize, stats
+from scipy.special import expit
+from statsmodels.discrete.discrete_model import Logit, Probit
 
 from statsmodels_mnar import (
     BiasCorrLogit,
@@ -18,6 +23,8 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
 )
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.errors import NoExclusionRestrictionWarning
+from statsmodels_mnar.inference import independence
 
 
 def build(simulated, cls=GreeneSelectionLogit, **options):
@@ -134,3 +141,189 @@ def test_a_better_link_is_no_evidence_of_dependence():
         full, without = fit(normalization), fit(null)
         expected = 2 * (full.llf - without.llf)
         assert full.test_independence("lr").statistic == pytest.approx(expected, abs=1e-6)
+
+
+# -- degrees of freedom ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_on_a_face():
+    """With x2 the maximum of the free model lies on a face, without it inside (at this seed)."""
+    simulated = simulate_greene(400, rng=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        return [
+            GreeneSelectionLogit.from_formula(
+                formula, simulated.select_formula, simulated.data, normalization="free"
+            ).fit()
+            for formula in ("y ~ x1", "y ~ x1 + x2")
+        ]
+
+
+def test_a_restriction_has_its_own_degrees_of_freedom_on_any_face(one_on_a_face):
+    small, full = one_on_a_face
+    statistic, pvalue, df = full.compare_lr_test(small)
+    assert df == 1  # the coefficient of x2
+    assert statistic == pytest.approx(2 * (full.llf - small.llf))
+    assert pvalue == pytest.approx(stats.chi2.sf(statistic, 1))
+
+
+def test_criteria_count_the_parameters_of_the_model_and_not_of_the_face(one_on_a_face):
+    for results, columns in zip(one_on_a_face, (2 + 4, 3 + 4), strict=True):
+        count = columns + 2  # sigma and rho
+        assert results.aic == pytest.approx(2 * count - 2 * results.llf)
+        assert results.bic == pytest.approx(np.log(400) * count - 2 * results.llf)
+        assert results.df_resid == 400 - count
+        expected = stats.chi2.sf(2 * (results.llf - results.llnull), count - 2)
+        assert results.llr_pvalue == pytest.approx(expected)
+
+
+def test_a_model_that_is_not_a_special_case_has_no_likelihood_ratio(one_on_a_face):
+    simulated = simulate_greene(400, rng=6)
+    full = one_on_a_face[1]
+    other = GreeneSelectionLogit.from_formula(
+        "y ~ np.exp(x1)", simulated.select_formula, simulated.data, normalization="loading"
+    ).fit()
+    with pytest.raises(ValueError, match="special case"):
+        full.compare_lr_test(other)
+    shuffled = simulated.data.sample(frac=1, random_state=0)
+    other = build(replace(simulated, data=shuffled), normalization="loading").fit()
+    with pytest.raises(ValueError, match="same observations"):
+        full.compare_lr_test(other)
+
+
+# -- the printed likelihoods -----------------------------------------------------------------------
+
+
+def printed(results):
+    text = results.summary().as_text()
+    without = re.search(r"LL, (?:independent|rho = 0): +(-[\d.]+)", text)
+    llf = re.search(r"Log-Likelihood: +(-[\d.]+)", text)
+    ratio = re.search(r"LR test of independent equations: chi2\(1\) = ([\d.]+)", text)
+    return [float(found.group(1)) for found in (llf, without, ratio)]
+
+
+@pytest.mark.parametrize("normalization", ["loading", "free", "probit", {"sigma": 5.0}])
+@pytest.mark.parametrize("seed", [2, 5])
+def test_the_printed_log_likelihoods_give_the_printed_ratio(normalization, seed):
+    simulated = simulate_greene(800, rng=seed)
+    simulated.data["x1"] *= 3.0  # far tails, in which logit and probit differ
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        llf, without, ratio = printed(build(simulated, normalization=normalization).fit())
+    assert 2 * (llf - without) == pytest.approx(ratio, abs=0.025)
+
+
+def test_the_free_model_at_rho_zero_is_the_best_link_from_logit_to_probit():
+    simulated = simulate_greene(800, rng=5)
+    simulated.data["x1"] *= 3.0
+    data = simulated.data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        results = build(simulated, normalization="free").fit()
+    select = Probit.from_formula(simulated.select_formula, data).fit(disp=False).llf
+    seen = data[data.s == 1]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    X = np.column_stack([np.ones(len(seen)), seen.x1, seen.x2])
+    sign = 2.0 * seen.y.to_numpy() - 1.0
+
+    def at(sigma):
+        def loss(b):
+            index = sign[:, None] * ((X @ b)[:, None] + sigma * nodes)
+            return -np.log(expit(index) @ weights / weights.sum()).sum()
+
+        start = Logit(seen.y, X).fit(disp=False).params * np.sqrt(1 + 3 * sigma**2 / np.pi**2)
+        return -optimize.minimize(loss, start, method="BFGS").fun
+
+    best = max(at(sigma) for sigma in (0.0, 0.5, 1.0, 2.0, 4.0))
+    best = max(best, Probit(seen.y, X).fit(disp=False).llf)
+    assert results._results._ll_ignorable() >= select + best - 1e-5
+    assert results._results._ll_ignorable() <= select + best + 0.01
+
+
+def test_the_summary_of_a_free_fit_fits_no_model_again(monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        results = build(simulate_greene(500, rng=1), normalization="free").fit()
+
+    def refuse(*_):
+        raise AssertionError("a model was fitted")
+
+    monkeypatch.setattr(GreeneSelectionLogit, "_fit", refuse)
+    text = results.summary().as_text()
+    monkeypatch.setattr(independence, "free_without_dependence", refuse)
+    assert results.summary().as_text() == text
+    assert pickle.loads(pickle.dumps(results)).summary().as_text() == text
+
+
+# -- the score test --------------------------------------------------------------------------------
+
+
+def without_dependence(n, instrument, rng):
+    x, z, u = rng.standard_normal((3, n))
+    data = pd.DataFrame({"x": x, "z": z, "s": (0.2 + 0.5 * x + instrument * z + u > 0) * 1})
+    data["y"] = np.where(data.s == 1, rng.uniform(size=n) < expit(0.2 + x), np.nan)
+    return data
+
+
+def score_test(data, cls=GreeneSelectionLogit, formulas=("y ~ x", "s ~ x + z"), **options):
+    normalization = {"rho": 0.0} if cls is ProbitSelection else "independent"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoExclusionRestrictionWarning)
+        model = cls.from_formula(*formulas, data, normalization=normalization)
+        return model.fit(**options).test_independence("score")
+
+
+@pytest.mark.parametrize(
+    ("cls", "reference"), [(GreeneSelectionLogit, Logit), (ProbitSelection, Probit)]
+)
+def test_the_score_test_is_that_of_the_mills_ratio_as_a_column(cls, reference):
+    data = without_dependence(300, 0.3, np.random.default_rng(3))
+    select = Probit.from_formula("s ~ x + z", data).fit(disp=False)
+    seen = (data.s == 1).to_numpy()
+    b = np.asarray(select.fittedvalues)[seen]
+    Z = np.column_stack([np.ones(seen.sum()), data.x[seen], stats.norm.pdf(b) / stats.norm.cdf(b)])
+    y = data.y[seen].to_numpy()
+    model = reference(y, Z)
+    at = np.append(reference(y, Z[:, :2]).fit(disp=False, tol=1e-12).params, 0.0)
+    a = Z @ at
+    if reference is Logit:
+        v = expit(a) * expit(-a)
+    else:
+        v = stats.norm.pdf(a) ** 2 / (stats.norm.cdf(a) * stats.norm.cdf(-a))
+    score = model.score(at)
+    expected = score @ np.linalg.solve((Z * v[:, None]).T @ Z, score)
+    assert score_test(data, cls).statistic == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_score_test_is_there_with_weak_instruments():
+    """By the observed information it is NaN in half of such sets."""
+    rng = np.random.default_rng(0)
+    for instrument, select in ((0.0, "s ~ x"), (0.15, "s ~ x + z")):
+        for _ in range(15):
+            data = without_dependence(200, instrument, rng)
+            test = score_test(data, formulas=("y ~ x", select))
+            assert 0.0 <= test.statistic < 20.0
+
+
+def test_without_information_the_score_test_says_so():
+    data = without_dependence(300, 0.0, np.random.default_rng(1))
+    data["x"] = (data.x > 0) * 1.0  # the Mills ratio has two values, as x has
+    test = score_test(data, formulas=("y ~ x", "s ~ x"))
+    assert np.isnan(test.statistic) and "there is none" in str(test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instrument", [0.0, 0.15, 1.0])
+@pytest.mark.parametrize("n", [200, 500])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
+def test_size_of_the_score_test(n, instrument, cov_type):
+    rng = np.random.default_rng(n)
+    formulas = ("y ~ x", "s ~ x + z" if instrument else "s ~ x")
+    rejected = [
+        score_test(without_dependence(n, instrument, rng), formulas=formulas, cov_type=cov_type)
+        .pvalue < 0.05
+        for _ in range(400)
+    ]  # fmt: skip
+    print(f"n = {n}, instrument {instrument}, {cov_type}: {np.mean(rejected):.3f}")
+    assert 0.02 < np.mean(rejected) < 0.085  # three standard errors, 0.011 each
