@@ -169,4 +169,4 @@ def rows_of(design: Design, device: torch.device) -> Rows:
 def constants(rows: Rows) -> Rows:
     """The rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
-    return replace(rows, X=one, W=one, scale=np.ones(2))
+    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))
