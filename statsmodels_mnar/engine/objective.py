@@ -33,7 +33,7 @@ class Objective(Likelihood):
     form : Form
     penalty : float
         alpha >= 0; n * alpha/2 * (beta, gamma)' R (beta, gamma) is subtracted, n the sum of the
-        weights and R the ridge of ``Moments``: the paper's weight decay, on standardized columns.
+        weights and R the rows' ridge: the paper's weight decay where that is the identity.
     memory_budget : int
         Bytes of the work arrays of a block. Members of a batch are so many that their own rows take
         no more than half of it. Draws that are kept between evaluations come on top.

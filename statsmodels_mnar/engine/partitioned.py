@@ -53,7 +53,7 @@ class PartitionedRows:
     parts: Partitions  # of Rows
     counts: tuple[dict[Kind, int], ...]  # of each partition
     scale: np.ndarray  # (p + k,) root mean square of the columns
-    ridge: np.ndarray  # (p + k, p + k) what a penalty multiplies, see ``Moments``
+    ridge: np.ndarray  # (p + k, p + k) what a penalty multiplies
     shape: tuple[int, int]  # p and k
     total_weight: float
     device: torch.device
@@ -61,8 +61,11 @@ class PartitionedRows:
     session: Session = field(default_factory=Session)
 
     @classmethod
-    def gathered(cls, parts: Partitions) -> PartitionedRows:
-        """One pass over the partitions."""
+    def gathered(cls, parts: Partitions, *, standardize: bool = False) -> PartitionedRows:
+        """One pass over the partitions.
+
+        With ``standardize`` a penalty is one of the coefficients of standardized columns.
+        """
         found = list(parts.map(_measure))
         n = sum(one.n for one in found)
         square = sum(one.square for one in found) / max(n, 1)
@@ -71,7 +74,11 @@ class PartitionedRows:
             parts=parts,
             counts=tuple(one.counts for one in found),
             scale=np.where(columns > 0, columns, 1.0),
-            ridge=joint_ridge(*(_added(one.moments[i] for one in found) for i in (0, 1))),
+            ridge=(
+                joint_ridge(*(_added(one.moments[i] for one in found) for i in (0, 1)))
+                if standardize
+                else np.eye(len(columns))
+            ),
             shape=found[0].shape,
             total_weight=sum(one.total_weight for one in found),
             device=found[0].device,

@@ -38,7 +38,7 @@ class Rows:
     order: Tensor  # (n,) original position of each sorted row
     segments: tuple[tuple[Kind, int, int], ...]
     scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
-    ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies, see ``Moments``
+    ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies
     total_weight: float  # NaN where members have rows of their own
 
     @property
@@ -66,6 +66,7 @@ class Rows:
         offset: np.ndarray | None = None,
         offset_select: np.ndarray | None = None,
         key: np.ndarray | None = None,
+        ridge: np.ndarray | None = None,
         device: torch.device | None = None,
     ) -> Rows:
         """Check the arrays and move them to the device.
@@ -84,6 +85,8 @@ class Rows:
             (n,) known parts of the two indices.
         key : ndarray, optional
             (n,) integers that own the draws; the position by default.
+        ridge : ndarray, optional
+            (p + k, p + k) what a penalty multiplies; the identity by default.
 
         Examples
         --------
@@ -142,7 +145,7 @@ class Rows:
             order=torch.as_tensor(order, device=device),
             segments=segments,
             scale=np.where(columns > 0, columns, 1.0),
-            ridge=joint_ridge(Moments.of(X, weights), Moments.of(W, weights)),
+            ridge=np.eye(len(columns)) if ridge is None else ridge,
             total_weight=float(weights.sum()),
         )
 

@@ -122,7 +122,8 @@ def build(
     frames = replace(frames, starts=tuple(np.cumsum([0, *lengths])[:-1].tolist()))
     data = frames.read(recipe.columns)
     recipe = recipe.learn(lambda: data.map(_itself), looks)
-    rows = PartitionedRows.gathered(data.derive(_rows, recipe, device, keep=True))
+    parts = data.derive(_rows, recipe, device, keep=True)
+    rows = PartitionedRows.gathered(parts, standardize=True)
     return Partitioned(describe(recipe, looks, rows), rows, frames)
 
 
