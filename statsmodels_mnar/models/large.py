@@ -49,7 +49,7 @@ class Execution:
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> sim = simulate_greene(2_000)
     >>> model = GreeneSelectionLogit.from_formula(
-    ...     sim.formula, sim.select_formula, sim.data, normalization="loading",
+    ...     sim.formula, sim.select_formula, sim.data,
     ...     execution=Execution(partition_rows=500))
     >>> model.design.n_partitions
     4
