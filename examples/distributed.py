@@ -77,7 +77,6 @@ def main(arguments: list[str] | None = None) -> None:
         model = GreeneSelectionLogit.from_formula(
             *FORMULAS,
             str(survey),
-            normalization="loading",
             execution=Execution(partition_rows=options.rows // FILES, client=client),
         )
         started = time.perf_counter()
@@ -85,9 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{model.design.n_partitions} partitions, {time.perf_counter() - started:.1f} s")
         print(results.summary())
 
-        whole = GreeneSelectionLogit.from_formula(
-            *FORMULAS, pd.read_parquet(survey), normalization="loading"
-        ).fit()
+        whole = GreeneSelectionLogit.from_formula(*FORMULAS, pd.read_parquet(survey)).fit()
         difference = np.abs(results.params - whole.params).max()
         print(f"\nLargest difference from the estimates in memory: {difference:.1e}")
 

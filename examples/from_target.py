@@ -37,7 +37,6 @@ def fit(labeled: pd.DataFrame, target: pd.DataFrame, **options: Any) -> Any:
         target.drop(columns="y_full"),
         match_on={"x1": CUTS, "x2": None, "z": CUTS},
         rng=0,
-        normalization={"sigma": 1.0},
         **options,
     ).fit()
 

@@ -32,7 +32,6 @@ def timed_fit(n: int, device: str) -> tuple[Any, float]:
         simulated.formula,
         simulated.select_formula,
         simulated.data,
-        normalization="loading",
         device=device,
     )
     start = time.perf_counter()

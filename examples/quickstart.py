@@ -24,8 +24,8 @@ def main(arguments: list[str] | None = None) -> None:
     formulas = (simulated.formula, simulated.select_formula)  # y ~ x1 + x2, s ~ x1 + x2 + z
 
     naive = NaiveLogit.from_formula(*formulas, data).fit()
-    greene = GreeneSelectionLogit.from_formula(*formulas, data, normalization="loading").fit()
-    biascorr = BiasCorrLogit.from_formula(*formulas, data, normalization={"sigma": 1.0}).fit()
+    greene = GreeneSelectionLogit.from_formula(*formulas, data).fit()
+    biascorr = BiasCorrLogit.from_formula(*formulas, data).fit()
 
     print(greene.summary())
     print(greene.get_margeff().summary())

@@ -31,7 +31,7 @@ def fit(simulated: Simulated) -> tuple[Any, Any]:
     """The logit of the accepted, and the selection logit of all applications."""
     formulas = (simulated.formula, simulated.select_formula)
     naive = NaiveLogit.from_formula(*formulas, simulated.data).fit()
-    model = GreeneSelectionLogit.from_formula(*formulas, simulated.data, normalization="loading")
+    model = GreeneSelectionLogit.from_formula(*formulas, simulated.data)
     return naive, model.fit()
 
 

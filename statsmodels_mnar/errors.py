@@ -169,7 +169,7 @@ class NoExclusionRestrictionWarning(sm.ModelWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     results = GreeneSelectionLogit.from_formula(
-    ...         "y ~ x1", "s ~ x1", data, normalization="loading").fit()
+    ...         "y ~ x1", "s ~ x1", data).fit()
     >>> caught[0].category.__name__
     'NoExclusionRestrictionWarning'
     """

@@ -148,7 +148,7 @@ def monte_carlo(
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> def greene(data):
     ...     return GreeneSelectionLogit.from_formula(
-    ...         "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+    ...         "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
     >>> run = monte_carlo(lambda rng: simulate_greene(500, rng=rng), {"Greene": greene}, 20, rng=0)
     >>> run.table.loc[("Greene", "x1"), ["truth", "n"]].tolist()
     [1.0, 20.0]

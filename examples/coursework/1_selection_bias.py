@@ -45,7 +45,7 @@ def naive(data):
 
 
 def greene(data):
-    return GreeneSelectionLogit.from_formula(OUTCOME, SELECT, data, normalization="loading")
+    return GreeneSelectionLogit.from_formula(OUTCOME, SELECT, data)
 
 
 # %% [markdown]
@@ -132,9 +132,8 @@ print(f"Weighting makes the share {'worse' if worse else 'better'}.")
 # %% [markdown]
 # ## Question 3: Greene's model
 #
-# Fit `GreeneSelectionLogit(..., normalization="loading")` to 5,000 rows. Report the average
-# marginal effects and the share of ones with intervals, beside those of the oracle; test that
-# selection is ignorable.
+# Fit `GreeneSelectionLogit` to 5,000 rows. Report the average marginal effects and the share of
+# ones with intervals, beside those of the oracle; test that selection is ignorable.
 #
 # *Hint.* `get_margeff()`, `get_prediction(average=True)`, `test_independence()`.
 #
@@ -282,9 +281,7 @@ for name in ("normal", "skewed"):
     p = 1.0 / (1.0 + np.exp(0.5 - x - 1.5 * u))
     frame["y_full"] = (rng.random(n) < p).astype(float)
     frame["y"] = frame.y_full.where(frame.s == 1)
-    fit = GreeneSelectionLogit.from_formula(
-        "y ~ x", "s ~ x + z", frame, normalization="loading"
-    ).fit()
+    fit = GreeneSelectionLogit.from_formula("y ~ x", "s ~ x + z", frame).fit()
     plain = smf.logit("y ~ x", frame[frame.s == 1]).fit(disp=0)
     truth = smf.logit("y_full ~ x", frame).fit(disp=0)
     rows[name] = {

@@ -67,8 +67,9 @@ print(f"{name}: {len(data):,} rows, {data[select].mean():.1%} labelled")
 # %% [markdown]
 # ## Question 1: how did the fit end?
 #
-# Fit the model with sigma and rho both free. What does `results.status` say? Fit it again with
-# `normalization="loading"`, with `{"sigma": 1.0}`, and as `ProbitSelection`, and put
+# Fit the model with sigma and rho both free, `normalization="free"`. What does `results.status`
+# say? Fit it again by default (the loading form), with `{"sigma": 1.0}`, and as
+# `ProbitSelection`, and put
 # log-likelihood, `error_corr`, the coefficient and the average marginal effect of the variable of
 # interest side by side.
 #
@@ -80,10 +81,10 @@ print(f"{name}: {len(data):,} rows, {data[select].mean():.1%} labelled")
 
 # %% tags=["solution"]
 fits = {
-    "free": GreeneSelectionLogit.from_formula(formula, select_formula, data).fit(),
-    "loading": GreeneSelectionLogit.from_formula(
-        formula, select_formula, data, normalization="loading"
+    "free": GreeneSelectionLogit.from_formula(
+        formula, select_formula, data, normalization="free"
     ).fit(),
+    "loading": GreeneSelectionLogit.from_formula(formula, select_formula, data).fit(),
     "sigma = 1": GreeneSelectionLogit.from_formula(
         formula, select_formula, data, normalization={"sigma": 1.0}
     ).fit(),
@@ -177,7 +178,7 @@ print(exclusion_test(fits["loading"]))
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", NoExclusionRestrictionWarning)
     without = GreeneSelectionLogit.from_formula(
-        f"{outcome} ~ {' + '.join(both + excluded)}", select_formula, data, normalization="loading"
+        f"{outcome} ~ {' + '.join(both + excluded)}", select_formula, data
     ).fit()
     bare = without.profile("error_corr").interval
 kept = fits["loading"].profile("error_corr").interval

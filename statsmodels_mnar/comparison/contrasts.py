@@ -40,7 +40,7 @@ def exclusion_test(results: Any) -> ExclusionTest:
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> data = simulate_greene(2_000, rng=0).data
     >>> model = GreeneSelectionLogit.from_formula(
-    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
     >>> exclusion_test(model.fit()).columns
     ('z',)
     """
@@ -87,7 +87,7 @@ def hausman_test(results: Any, variables: Iterable[str] | None = None) -> Hausma
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> data = simulate_greene(5_000, rng=0).data
     >>> model = GreeneSelectionLogit.from_formula(
-    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
     >>> hausman_test(model.fit()).df
     1
     """
@@ -173,7 +173,7 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> simulated = simulate_greene(2_000, rng=0)
     >>> formulas = simulated.formula, simulated.select_formula, simulated.data
-    >>> logit = GreeneSelectionLogit.from_formula(*formulas, normalization="loading").fit()
+    >>> logit = GreeneSelectionLogit.from_formula(*formulas).fit()
     >>> vuong_test(logit, ProbitSelection.from_formula(*formulas).fit()).favoured is None
     True
     """

@@ -66,28 +66,31 @@ def degeneracies(y: Floats, X: Floats, names: Sequence[str], equation: str) -> l
     >>> import numpy as np
     >>> x = np.column_stack([np.ones(4), [1.0, 2.0, 3.0, 4.0]])
     >>> degeneracies(np.array([0.0, 0.0, 1.0, 1.0]), x, ["const", "x"], "outcome")
-    ['x predicts the outcome without error on some rows: the penalty alone holds the outcome \
-coefficients']
+    ['The penalty alone holds the outcome coefficients: x predicts the outcome without error on \
+some rows.']
     """
     where = " on the labelled rows" if equation == "outcome" else ""
     found = []
     dependent = dependent_columns(X)
     for column, others in dependent.items():
         if others:
-            text = f"{names[column]} is a combination of {listing(names[j] for j in others)}"
-            found.append(f"{text}{where}: the penalty alone divides their effect on the {equation}")
+            found.append(
+                f"The penalty alone divides the effect on the {equation}: {names[column]} is a "
+                f"combination of {listing(names[j] for j in others)}{where}."
+            )
         else:
             found.append(
-                f"{names[column]} is zero{where or ' on every row'}: nothing but the penalty and, "
-                f"for the outcome, the pseudolabels decides its effect on the {equation}"
+                f"The {equation} equation says nothing about {names[column]}, which is zero"
+                f"{where or ' on every row'}."
             )
     kept = [j for j in range(X.shape[1]) if j not in dependent]
     separating = find_separation(y, X[:, kept])
     if separating is not None:
         columns = [names[kept[j]] for j in separating]
         found.append(
-            f"{listing(columns)} {'predicts' if len(columns) == 1 else 'predict'} the {equation} "
-            f"without error on some rows: the penalty alone holds the {equation} coefficients"
+            f"The penalty alone holds the {equation} coefficients: {listing(columns)} "
+            f"{'predicts' if len(columns) == 1 else 'predict'} the {equation} without error on "
+            "some rows."
         )
     return found
 

@@ -101,6 +101,7 @@ def stacked(members: Sequence[Rows]) -> Rows:
         order=torch.arange(end, device=first.device),
         segments=tuple(segments),
         scale=np.stack([rows.scale for rows in members]),
+        ridge=np.stack([rows.ridge for rows in members]),
         total_weight=math.nan,
     )
 

@@ -51,11 +51,13 @@ def fit_binary(
     weight: Tensor | None = None,
     offset: Tensor | None = None,
     penalty: float = 0.0,
+    ridge: Tensor | None = None,
     maxiter: int = 50,
 ) -> BinaryFit:
-    """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * |beta|^2.
+    """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * beta'R beta.
 
-    Many rows start from the maximum of a sample of them, which halves the work.
+    R is the ``ridge``, (p, p), by default the identity. Many rows start from the maximum of a
+    sample of them, which halves the work.
 
     Examples
     --------
@@ -72,12 +74,13 @@ def fit_binary(
         some = slice(None, None, X.shape[1] // _SAMPLE)
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
-            weight=weight[some], offset=offset[some], penalty=penalty, maxiter=maxiter,
+            weight=weight[some], offset=offset[some], penalty=penalty, ridge=ridge, maxiter=maxiter,
         )  # fmt: skip
         start = sample.params[None] if sample.converged else None
     fits = fit_binaries(
-        X, y, link, weight[None], offset=offset, penalty=penalty, maxiter=maxiter, start=start
-    )
+        X, y, link, weight[None], offset=offset, penalty=penalty, ridge=ridge, maxiter=maxiter,
+        start=start,
+    )  # fmt: skip
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
 
 
@@ -89,6 +92,7 @@ def fit_binaries(
     *,
     offset: Tensor | None = None,
     penalty: float = 0.0,
+    ridge: Tensor | None = None,
     maxiter: int = 50,
     start: Tensor | None = None,
 ) -> BinaryFits:
@@ -104,6 +108,8 @@ def fit_binaries(
         (n,) or (B, n).
     weight : Tensor
         (B, n).
+    ridge : Tensor, optional
+        (p, p) or (B, p, p), see :func:`fit_binary`.
     start : Tensor, optional
         (B, p), by default zero, or what leaves least of the offset in the index.
     """
@@ -121,7 +127,7 @@ def fit_binaries(
     def reach(step: Tensor) -> Tensor:
         return largest_index(X, weight, step)
 
-    return climb(evaluate, reach, beta, penalty * weight.sum(-1), maxiter=maxiter)
+    return climb(evaluate, reach, beta, penalty * weight.sum(-1), ridge, maxiter=maxiter)
 
 
 def _without(offset: Tensor, X: Tensor) -> Tensor:
@@ -177,7 +183,8 @@ def climb(
     evaluate: Callable[[Tensor, int], BinarySums],
     reach: Callable[[Tensor], Tensor],
     beta: Tensor,
-    ridge: Tensor,
+    alpha: Tensor,
+    ridge: Tensor | None = None,
     *,
     maxiter: int = 50,
 ) -> BinaryFits:
@@ -189,22 +196,26 @@ def climb(
         (B, p) coefficients and an order -> :data:`BinarySums`.
     reach : callable
         A step -> the largest change of any row's index, (B,).
-    ridge : Tensor
+    alpha : Tensor
         (B,) penalty times the sum of the weights.
+    ridge : Tensor, optional
+        (p, p) or (B, p, p), see :func:`fit_binary`.
     """
-    eye = torch.eye(beta.shape[1], dtype=beta.dtype, device=beta.device)
+    if ridge is None:
+        ridge = torch.eye(beta.shape[1], dtype=beta.dtype, device=beta.device)
 
     def penalised(beta: Tensor) -> BinarySums:
         value, score, hessian = evaluate(beta, 2)
+        pull = (ridge @ beta[..., None])[..., 0]
         return (
-            value - 0.5 * ridge * (beta * beta).sum(-1),
-            score - ridge[:, None] * beta,
-            hessian - ridge[:, None, None] * eye,
+            value - 0.5 * alpha * (beta * pull).sum(-1),
+            score - alpha[:, None] * pull,
+            hessian - alpha[:, None, None] * ridge,
         )
 
     current, score, now = penalised(beta)
     hessian = torch.zeros_like(now)
-    running = torch.ones_like(ridge, dtype=torch.bool)
+    running = torch.ones_like(alpha, dtype=torch.bool)
     converged = torch.zeros_like(running)
     for _ in range(maxiter):
         hessian = torch.where(running[:, None, None], now, hessian)
@@ -248,6 +259,7 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
         return rows.fit_independent(probit=probit, penalty=penalty)
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
+    by_outcome, by_select = _ridges(rows)
     outcome = fit_binary(
         X,
         0.5 * (1.0 + rows.sign[labelled]),
@@ -255,6 +267,7 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
         weight=rows.weight[labelled],
         offset=rows.offset[labelled],
         penalty=penalty,
+        ridge=by_outcome,
     )
     select = fit_binary(
         W,
@@ -263,6 +276,7 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
         weight=rows.weight,
         offset=rows.offset_select,
         penalty=penalty,
+        ridge=by_select,
     )
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
@@ -274,17 +288,25 @@ def fit_independents(
 ) -> list[Independent]:
     """:func:`fit_independent` for each member of a batch that has rows of its own."""
     labelled = (rows.tilt > 0).to(rows.weight.dtype)
+    by_outcome, by_select = _ridges(rows)
     outcome = fit_binaries(
         rows.X, 0.5 * (1.0 + rows.sign), PROBIT if probit else LOGIT, rows.weight * labelled,
-        offset=rows.offset, penalty=penalty,
+        offset=rows.offset, penalty=penalty, ridge=by_outcome,
     )  # fmt: skip
     select = fit_binaries(
-        rows.W, labelled, PROBIT, rows.weight, offset=rows.offset_select, penalty=penalty
-    )
+        rows.W, labelled, PROBIT, rows.weight, offset=rows.offset_select, penalty=penalty,
+        ridge=by_select,
+    )  # fmt: skip
     params = torch.cat([outcome.params, select.params], dim=1).cpu().numpy()
     values = (outcome.value + select.value).tolist()
     converged = (outcome.converged & select.converged).tolist()
     return [Independent(*member) for member in zip(params, values, converged, strict=True)]
+
+
+def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
+    """Of the outcome's and of selection's columns."""
+    p, ridge = rows.X.shape[-2], torch.as_tensor(rows.ridge, device=rows.device)
+    return ridge[..., :p, :p], ridge[..., p:, p:]
 
 
 def descend_binary(

@@ -38,8 +38,8 @@ class Likelihood:
     """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
 
     def __init__(
-        self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, total_weight: float,
-        device: torch.device,
+        self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
+        total_weight: float, device: torch.device,
     ) -> None:  # fmt: skip
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
@@ -51,6 +51,8 @@ class Likelihood:
         self.total_weight = total_weight
         ones = np.ones((*scale.shape[:-1], len(form.names)))
         self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
+        self.ridge = np.zeros((*scale.shape[:-1], self.n_params, self.n_params))
+        self.ridge[..., : self.n_coef, : self.n_coef] = ridge  # (P, P) or (B, P, P)
         self.device = device
 
     @property
@@ -104,14 +106,10 @@ class Likelihood:
         """Less the ridge, for rows of this total weight, (B,) or (1,)."""
         if self.penalty == 0.0:
             return at
-        coef = theta.clone()
-        coef[:, self.n_coef :] = 0.0
         alpha = self.penalty * total
-        value = at.value - 0.5 * alpha * (coef * coef).sum(-1)
-        score = None if at.score is None else at.score - alpha[:, None] * coef
-        hessian = at.hessian
-        if hessian is not None:
-            ridge = torch.ones_like(coef)
-            ridge[:, self.n_coef :] = 0.0
-            hessian = hessian - torch.diag_embed(alpha[:, None] * ridge)
+        ridge = torch.as_tensor(self.ridge, device=theta.device)
+        pull = (ridge @ theta[..., None])[..., 0]
+        value = at.value - 0.5 * alpha * (theta * pull).sum(-1)
+        score = None if at.score is None else at.score - alpha[:, None] * pull
+        hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * ridge
         return replace(at, value=value, score=score, hessian=hessian)

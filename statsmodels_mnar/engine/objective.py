@@ -33,8 +33,8 @@ class Objective(Likelihood):
     rows : Rows
     form : Form
     penalty : float
-        alpha >= 0; n * alpha/2 * |(beta, gamma)|^2 is subtracted, n the sum of the weights (the
-        paper's weight decay).
+        alpha >= 0; n * alpha/2 * (beta, gamma)' R (beta, gamma) is subtracted, n the sum of the
+        weights and R the rows' ridge: the paper's weight decay where that is the identity.
     memory_budget : int
         Bytes of the work arrays of a block. Members of a batch are so many that their own rows take
         no more than half of it. Draws that are kept between evaluations come on top.
@@ -66,7 +66,9 @@ class Objective(Likelihood):
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size={block_size!r} must be a positive integer")
         p, k = rows.X.shape[-2], rows.W.shape[-2]
-        super().__init__(form, penalty, p, k, rows.scale, rows.total_weight, rows.device)
+        super().__init__(
+            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device
+        )
         self.rows = rows
         self.memory_budget = memory_budget
         self.block_size = block_size

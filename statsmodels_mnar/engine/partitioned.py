@@ -33,7 +33,7 @@ from .halfline import LOGIT, PROBIT, Link
 from .journal import Journal, signature
 from .likelihood import Evaluation, Likelihood
 from .objective import Objective, sample_positions
-from .rows import Rows
+from .rows import Moments, Rows, joint_ridge
 
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
@@ -53,6 +53,7 @@ class PartitionedRows:
     parts: Partitions  # of Rows
     counts: tuple[dict[Kind, int], ...]  # of each partition
     scale: np.ndarray  # (p + k,) root mean square of the columns
+    ridge: np.ndarray  # (p + k, p + k) what a penalty multiplies
     shape: tuple[int, int]  # p and k
     total_weight: float
     device: torch.device
@@ -60,8 +61,11 @@ class PartitionedRows:
     session: Session = field(default_factory=Session)
 
     @classmethod
-    def gathered(cls, parts: Partitions) -> PartitionedRows:
-        """One pass over the partitions."""
+    def gathered(cls, parts: Partitions, *, standardize: bool = False) -> PartitionedRows:
+        """One pass over the partitions.
+
+        With ``standardize`` a penalty is one of the coefficients of standardized columns.
+        """
         found = list(parts.map(_measure))
         n = sum(one.n for one in found)
         square = sum(one.square for one in found) / max(n, 1)
@@ -70,6 +74,11 @@ class PartitionedRows:
             parts=parts,
             counts=tuple(one.counts for one in found),
             scale=np.where(columns > 0, columns, 1.0),
+            ridge=(
+                joint_ridge(*(_added(one.moments[i] for one in found) for i in (0, 1)))
+                if standardize
+                else np.eye(len(columns))
+            ),
             shape=found[0].shape,
             total_weight=sum(one.total_weight for one in found),
             device=found[0].device,
@@ -143,7 +152,8 @@ class PartitionedRows:
             if high > low:
                 wanted[i].append((kind, positions[low:high] - start))
         found = list(self.parts.map(_take, each=wanted))
-        return replace(Rows.joined([rows for rows in found if rows.n]), scale=self.scale)
+        joined = Rows.joined([rows for rows in found if rows.n])
+        return replace(joined, scale=self.scale, ridge=self.ridge)
 
     def spread(self, count: int) -> Rows:
         """Some of the rows, spread evenly over the partitions."""
@@ -162,7 +172,10 @@ class PartitionedRows:
         if n >= 4 * _SAMPLE:
             some = self.take(first + np.arange(0, n, n // _SAMPLE))
             X, y, weight, offset = _equation(some, equation)
-            sample = fit_binary(X, y, link, weight=weight, offset=offset, penalty=penalty)
+            sample = fit_binary(
+                X, y, link, weight=weight, offset=offset, penalty=penalty,
+                ridge=self._ridge(equation),
+            )  # fmt: skip
             beta = sample.params[None] if sample.converged else beta
         fits = self.fit_binaries(equation, link, beta, penalty)
         return BinaryFit(
@@ -180,10 +193,15 @@ class PartitionedRows:
         def reach(step: Tensor) -> Tensor:
             return torch.stack(list(self.parts.map(_largest_index, equation, step))).amax(0)
 
-        ridge = start.new_zeros(len(start))
+        alpha = start.new_zeros(len(start))
         if penalty:
-            ridge = penalty * self.sum(_equation_weight, equation)[0]
-        return climb(evaluate, reach, start, ridge)
+            alpha = penalty * self.sum(_equation_weight, equation)[0]
+        return climb(evaluate, reach, start, alpha, self._ridge(equation))
+
+    def _ridge(self, equation: str) -> Tensor:
+        p = self.shape[0]
+        own = slice(p, None) if equation == "select" else slice(p)
+        return torch.as_tensor(self.ridge[own, own], device=self.device)
 
     def fit_independent(self, *, probit: bool = False, penalty: float = 0.0) -> Independent:
         """The two equations fitted apart; see :func:`fit_independent`."""
@@ -202,6 +220,7 @@ class _Measure:
     n: int
     counts: dict[Kind, int]
     square: np.ndarray  # (p + k,) sum of squares of the columns
+    moments: tuple[Moments, Moments]  # of the outcome's columns and of selection's
     shape: tuple[int, int]
     total_weight: float
     device: torch.device
@@ -211,7 +230,14 @@ def _measure(rows: Rows) -> _Measure:
     square = torch.cat([(m * m).sum(-1) for m in (rows.X, rows.W)]).cpu().numpy()
     counts = {kind: high - low for kind, low, high in rows.segments}
     shape = (rows.X.shape[0], rows.W.shape[0])
-    return _Measure(rows.n, counts, square, shape, rows.total_weight, rows.device)
+    weights = rows.weight.cpu().numpy() if rows.weight.ndim == 1 else None
+    moments = tuple(Moments.of(m.mT.cpu().numpy(), weights) for m in (rows.X, rows.W))
+    return _Measure(rows.n, counts, square, moments, shape, rows.total_weight, rows.device)
+
+
+def _added(moments: Iterable[Moments]) -> Moments:
+    first, *others = moments
+    return sum(others, first)
 
 
 def _take(rows: Rows, wanted: list[tuple[Kind, np.ndarray]]) -> Rows:
@@ -264,7 +290,9 @@ class PartitionedObjective(Likelihood):
     """
 
     def __init__(self, rows: PartitionedRows, form: Form, *, penalty: float = 0.0) -> None:
-        super().__init__(form, penalty, *rows.shape, rows.scale, rows.total_weight, rows.device)
+        super().__init__(
+            form, penalty, *rows.shape, rows.scale, rows.ridge, rows.total_weight, rows.device
+        )
         self.rows = rows
 
     def with_form(self, form: Form) -> PartitionedObjective:

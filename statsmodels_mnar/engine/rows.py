@@ -38,6 +38,7 @@ class Rows:
     order: Tensor  # (n,) original position of each sorted row
     segments: tuple[tuple[Kind, int, int], ...]
     scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
+    ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies
     total_weight: float  # NaN where members have rows of their own
 
     @property
@@ -65,6 +66,7 @@ class Rows:
         offset: np.ndarray | None = None,
         offset_select: np.ndarray | None = None,
         key: np.ndarray | None = None,
+        ridge: np.ndarray | None = None,
         device: torch.device | None = None,
     ) -> Rows:
         """Check the arrays and move them to the device.
@@ -83,6 +85,8 @@ class Rows:
             (n,) known parts of the two indices.
         key : ndarray, optional
             (n,) integers that own the draws; the position by default.
+        ridge : ndarray, optional
+            (p + k, p + k) what a penalty multiplies; the identity by default.
 
         Examples
         --------
@@ -141,6 +145,7 @@ class Rows:
             order=torch.as_tensor(order, device=device),
             segments=segments,
             scale=np.where(columns > 0, columns, 1.0),
+            ridge=np.eye(len(columns)) if ridge is None else ridge,
             total_weight=float(weights.sum()),
         )
 
@@ -204,19 +209,21 @@ class Rows:
         cut = (self.X.shape[0], self.W.shape[0])
         fields = [getattr(self, name).cpu().numpy() for name in (*BY_ROW, *_PACKED)]
         fields = [v.view(np.float64) if v.dtype == np.int64 else v.astype(float) for v in fields]
-        header = (cut, self.segments, self.scale, self.total_weight, self.device)
+        header = (cut, self.segments, self.scale, self.ridge, self.total_weight, self.device)
         return header, np.concatenate([np.atleast_2d(field) for field in fields])
 
     @classmethod
     def unpack(cls, header: Any, numbers: np.ndarray) -> Rows:
         """The rows that :meth:`pack` packed; on a CPU they share the array's memory."""
-        (p, k), segments, scale, total_weight, device = header
+        (p, k), segments, scale, ridge, total_weight, device = header
         fields: dict[str, Any] = {"X": numbers[:p], "W": numbers[p : p + k]}
         fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
         for name in ("key", "order"):
             fields[name] = fields[name].view(np.int64)
         tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
-        return cls(**tensors, segments=segments, scale=scale, total_weight=total_weight)
+        return cls(
+            **tensors, segments=segments, scale=scale, ridge=ridge, total_weight=total_weight
+        )
 
     def members(self, index: Tensor) -> Rows:
         """Some members of a batch that has rows of its own."""
@@ -229,7 +236,8 @@ class Rows:
             kept[name] = field[index] if own else field
         weight = self.weight[index]
         scale = self.scale if self.scale.ndim == 1 else self.scale[index.cpu().numpy()]
-        return replace(self, **kept, weight=weight, scale=scale)
+        ridge = self.ridge if self.ridge.ndim == 2 else self.ridge[index.cpu().numpy()]
+        return replace(self, **kept, weight=weight, scale=scale, ridge=ridge)
 
     def blocks(self, size: int) -> Iterator[Block]:
         """The rows in blocks of at most ``size``, each of one kind."""
@@ -242,6 +250,60 @@ class Rows:
     def unsort(self, values: Tensor) -> Tensor:
         """Put values of the sorted rows, along the last axis, back into the user's order."""
         return torch.empty_like(values).index_copy_(-1, self.order, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Weighted means and variances of the columns of a design; those of parts add up."""
+
+    weight: float
+    mean: np.ndarray  # (p,)
+    square: np.ndarray  # (p,) weighted sum of squares about the mean
+
+    @classmethod
+    def of(cls, X: np.ndarray, weights: np.ndarray | None = None) -> Moments:
+        """Of an (n, p) design."""
+        weights = np.ones(len(X)) if weights is None else weights
+        total = float(weights.sum())
+        mean = weights @ X / (total or 1.0)
+        return cls(total, mean, weights @ (X - mean) ** 2)
+
+    def __add__(self, other: Moments) -> Moments:
+        total = self.weight + other.weight
+        share, apart = other.weight / (total or 1.0), other.mean - self.mean
+        square = self.square + other.square + self.weight * share * apart**2
+        return Moments(total, self.mean + share * apart, square)
+
+    @property
+    def ridge(self) -> np.ndarray:
+        """(p, p) matrix R of the ridge: b'Rb = (mean index)^2 + sum of variance_j b_j^2.
+
+        That is |b|^2 for the coefficients of standardized columns and a constant, whatever the
+        units and the origin of the columns; on columns that are standardized already, as the
+        paper's are, R is the identity.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Moments.of(np.array([[1.0, -1.0], [1.0, 1.0]])).ridge.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        variance = self.square / (self.weight or 1.0)
+        constant = variance <= 1e-20 * self.mean**2
+        size = np.where(self.mean == 0.0, 1.0, self.mean**2)
+        # Of several constant columns the mean index holds one combination only.
+        more = constant & ((np.cumsum(constant) > 1) | (self.mean == 0.0))
+        return np.outer(self.mean, self.mean) + np.diag(
+            np.where(more, size, np.where(constant, 0.0, variance))
+        )
+
+
+def joint_ridge(outcome: Moments, select: Moments) -> np.ndarray:
+    """(p + k, p + k) of both equations."""
+    p = len(outcome.mean)
+    joint = np.zeros((p + len(select.mean),) * 2)
+    joint[:p, :p], joint[p:, p:] = outcome.ridge, select.ridge
+    return joint
 
 
 def _mean_square(design: np.ndarray) -> np.ndarray:

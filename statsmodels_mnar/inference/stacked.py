@@ -9,8 +9,8 @@ with H the Hessian and g the score of the objective, and IF(s) and IF(theta) the
 soft selection and on g_y (Newey and McFadden 1994, section 6). Hard pseudolabels jump where
 x'theta = 0; the derivative of their expectation is a density there, by a Gaussian kernel.
 
-A ridge penalty alpha is alpha/2 |coefficients|^2 for every observation, in each of the three
-regressions: the row scores that sum to zero at the estimates are g_i - alpha * coefficients.
+A ridge penalty alpha is alpha/2 b'Rb for every observation, in each of the three regressions: the
+row scores that sum to zero at the estimates are g_i - alpha R b.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Stages:
     penalty: float
     select_coef: Floats  # (k,) of g_s
     outcome_coef: Floats  # (p,) of g_y
-    coef: Floats  # (P,) the estimates that are penalised, zero for the dependence parameters
+    coef: Floats  # (p + k,) outcome and selection coefficients of the objective
+    ridge: Floats  # (p + k, p + k) what the penalty multiplies
 
 
 def first_sums(rows: StackedRows, how: Stages) -> tuple[Floats, ...]:
@@ -98,8 +99,9 @@ def derivatives(sums: tuple[Floats, ...], how: Stages) -> Derivatives:
     select, outcome, by_soft, rowwise, slopes, moments = sums
     weight, first, second, n_missing, seen = moments
     total = weight + seen
-    select = select - how.penalty * total * np.eye(len(select))
-    outcome = outcome - how.penalty * seen * np.eye(len(outcome))
+    p = len(outcome)
+    select = select - how.penalty * total * how.ridge[p:, p:]
+    outcome = outcome - how.penalty * seen * how.ridge[:p, :p]
     by_select = np.zeros_like(rowwise)
     by_mean = np.zeros_like(by_soft)
     if how.rowwise:
@@ -144,9 +146,12 @@ def influence(
     seen = rows.weights * rows.labelled
     select, _ = _regression(rows.W, rows.labelled, rows.weights, rows.select_index, how.select)
     outcome, _ = _regression(rows.X, rows.y == 1, seen, rows.outcome_index, how.outcome)
-    select = select - how.penalty * np.outer(rows.weights, how.select_coef)
-    outcome = outcome - how.penalty * np.outer(seen, how.outcome_coef)
-    total = rows.scores - how.penalty * np.outer(rows.weights, how.coef)
+    p, n_coef = len(how.outcome_coef), len(how.coef)
+    pull = how.penalty * how.ridge
+    select = select - np.outer(rows.weights, pull[p:, p:] @ how.select_coef)
+    outcome = outcome - np.outer(seen, pull[:p, :p] @ how.outcome_coef)
+    total = rows.scores.copy()
+    total[:, :n_coef] -= np.outer(rows.weights, pull @ how.coef)
     total = total - select @ found.select @ found.by_select.T
     total = total - outcome @ found.outcome @ by_outcome.T
     if how.mean is not None and not how.rowwise:

@@ -89,7 +89,10 @@ class SelectionModel(SelectionData):
         disp : bool
             Show progress.
         penalty : float
-            alpha: ``n * alpha/2 * |(beta, gamma)|^2`` is subtracted from the log-likelihood.
+            alpha, of a ridge on the coefficients of standardized columns: in each equation
+            ``n * alpha/2 * (m^2 + sum of v_j b_j^2)`` is subtracted from the log-likelihood, m the
+            mean of the index and v_j the variance of column j. Units and origins of the columns
+            do not matter, and on standardized ones it is the paper's weight decay.
         callback : callable, optional
             Called after each iteration with a ``Step``: iteration, value and score_norm.
         checkpoint : str or Path, optional

@@ -323,10 +323,10 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`. "newton" maximises the objective. "sgd" is the
             paper's protocol: early-stopped gradient descent, in the first stages too.
         penalty : float, optional
-            alpha: ``n * alpha/2 * |(beta, gamma)|^2`` is subtracted from the objective, and from
-            the log-likelihoods of the first stages "probit" and "logit". By default 1e-4, the
-            paper's weight decay ("sgd" takes ``weight_decay`` instead). With 0 the objective is
-            bare: it has no finite maximum where s-bar is 1/2 or more or an equation is separated.
+            As in :meth:`GreeneSelectionLogit.fit`, and of the first stages "probit" and "logit"
+            too. By default 1e-4, the paper's weight decay ("sgd" takes ``weight_decay`` instead).
+            With 0 the objective is bare: it has no finite maximum where s-bar is 1/2 or more or
+            an equation is separated.
         cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
             "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
             and s-bar. The others are given the pseudolabels.
@@ -368,7 +368,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         )  # fmt: skip
         if penalty and not self._quiet:
             for text in fitted._results.held_by_penalty:
-                self._warn(f"{text}.")
+                self._warn(text)
         if method == "sgd":
             info = fitted._results.fit_info
             again = info.options | {"first_stage_tol": first_stage_tol}
@@ -385,9 +385,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         found = []
         if self._pseudolabel_range()[0] >= 0.5:
             found.append(
-                f"soft_selection is {self._soft():.4f}, and at 1/2 and above no row pulls the "
-                "selection index down: the penalty alone holds the selection coefficients. Read "
-                "the outcome equation only"
+                "The penalty alone holds the selection coefficients: soft_selection is "
+                f"{self._soft():.4f}, and at 1/2 and above no row pulls the selection index down. "
+                "Read the outcome equation only."
             )
         plain = self._plain_rows()
         if not fit_independent(plain).converged:

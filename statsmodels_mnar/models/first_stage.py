@@ -20,6 +20,7 @@ from ..design import Design
 from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 from ..engine.mlp import MLP, fit_mlp
+from ..engine.rows import Moments
 from ..errors import NoVariationError
 
 Floats = NDArray[np.float64]
@@ -128,6 +129,7 @@ def _train_one(
 ) -> Trained:
     """Train on the rows used; predict for all. Only "probit" and "logit" know offsets."""
     all_t = torch.as_tensor(X, dtype=torch.float64)
+    ridge = torch.as_tensor(Moments.of(X, weights).ridge)
     X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
@@ -136,7 +138,9 @@ def _train_one(
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
         if descent is None:
-            fit = fit_binary(columns, y_t, link, weight=weight, offset=known[used], penalty=penalty)
+            fit = fit_binary(
+                columns, y_t, link, weight=weight, offset=known[used], penalty=penalty, ridge=ridge
+            )
         else:
             fit = descend_binary(
                 columns, y_t, link, weight=weight, offset=known[used], lr=descent.lr,
@@ -194,7 +198,10 @@ def train_many(
         name: str, X: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, offset: Floats | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         columns, known = X.mT.contiguous(), tensor(offset)
-        fits = fit_binaries(columns, y, LINKS[name], weight, offset=known, penalty=penalty)
+        ridge = tensor(Moments.of(X.cpu().numpy(), design.weights).ridge)
+        fits = fit_binaries(
+            columns, y, LINKS[name], weight, offset=known, penalty=penalty, ridge=ridge
+        )
         index = fits.params @ columns + (0.0 if known is None else known)
         return CDF[name](index), fits.converged
 

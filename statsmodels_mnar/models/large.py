@@ -49,7 +49,7 @@ class Execution:
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> sim = simulate_greene(2_000)
     >>> model = GreeneSelectionLogit.from_formula(
-    ...     sim.formula, sim.select_formula, sim.data, normalization="loading",
+    ...     sim.formula, sim.select_formula, sim.data,
     ...     execution=Execution(partition_rows=500))
     >>> model.design.n_partitions
     4
@@ -122,7 +122,8 @@ def build(
     frames = replace(frames, starts=tuple(np.cumsum([0, *lengths])[:-1].tolist()))
     data = frames.read(recipe.columns)
     recipe = recipe.learn(lambda: data.map(_itself), looks)
-    rows = PartitionedRows.gathered(data.derive(_rows, recipe, device, keep=True))
+    parts = data.derive(_rows, recipe, device, keep=True)
+    rows = PartitionedRows.gathered(parts, standardize=True)
     return Partitioned(describe(recipe, looks, rows), rows, frames)
 
 
@@ -169,4 +170,4 @@ def rows_of(design: Design, device: torch.device) -> Rows:
 def constants(rows: Rows) -> Rows:
     """The rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
-    return replace(rows, X=one, W=one, scale=np.ones(2))
+    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))

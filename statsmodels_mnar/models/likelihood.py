@@ -16,7 +16,7 @@ from ..design.partitioned import PartitionedDesign, SavedDesign
 from ..design.values import as_floats
 from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedObjective, PartitionedRows
-from ..engine.rows import Rows
+from ..engine.rows import Moments, Rows, joint_ridge
 from .large import constants
 from .normalization import Parametrized
 
@@ -65,6 +65,7 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
+            ridge=joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights)),
         )  # fmt: skip
 
     @property

@@ -37,8 +37,7 @@ def fit_many(
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> models = [
     ...     GreeneSelectionLogit.from_formula("y ~ x1 + x2", "s ~ x1 + x2 + z",
-    ...                                       simulate_greene(800, rng=seed).data,
-    ...                                       normalization="loading")
+    ...                                       simulate_greene(800, rng=seed).data)
     ...     for seed in range(3)]
     >>> [round(float(results.params["x1"]), 2) for results in fit_many(models)]
     [0.72, 0.89, 0.9]

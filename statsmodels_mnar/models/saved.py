@@ -73,7 +73,7 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> sim = simulate_greene(2_000, rng=1)
     >>> model = GreeneSelectionLogit.from_formula(
-    ...     sim.formula, sim.select_formula, sim.data, normalization="loading")
+    ...     sim.formula, sim.select_formula, sim.data)
     >>> text = model.fit().to_json()
     >>> results = from_json(text)
     >>> results.predict([[1.0, 0.0, 0.0]]).round(3)

@@ -96,7 +96,7 @@ def _fits(y: Floats, X: Floats, s: Floats, W: Floats) -> dict[str, Callable[[], 
     ipw = IPWLogit(*arrays, trim=0.01).fit(penalty=DECAY)
     prob = ipw.prob_select.to_numpy()
     groups = np.searchsorted(np.quantile(prob, np.arange(1, STRATA) / STRATA), prob)
-    greene = GreeneSelectionLogit(*arrays, normalization="loading")
+    greene = GreeneSelectionLogit(*arrays)
     biascorr = BiasCorrLogit(*arrays, normalization={"sigma": 1.0})
     return {
         "oracle": lambda: OracleLogit(y, X).fit(penalty=DECAY),

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import Design
-from ..errors import listing
 from ..inference.bias_theory import BiasCondition
 from ..inference.covariance import Covariance
 from ..inference.metrics import auc
@@ -26,8 +25,6 @@ from ..inference.stacked import (
 from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
-
-_NOTED_SHIFT = 0.25  # of an estimate by the penalty, in standard errors
 
 
 class BiasCorrResults(SelectionResults):
@@ -45,8 +42,6 @@ class BiasCorrResults(SelectionResults):
         g_s (``select``) and g_y (``outcome``).
     held_by_penalty : tuple of str
         Why the penalty alone keeps some coefficients finite; empty where it does not.
-    penalty_shift : Series
-        How far the penalty moves each estimate, in standard errors.
     """
 
     _more_cov_types: ClassVar[tuple[str, ...]] = ("stacked",)
@@ -109,14 +104,9 @@ class BiasCorrResults(SelectionResults):
             penalty=self.fit_info.penalty,
             select_coef=stage.select.fit.params.cpu().numpy(),
             outcome_coef=stage.outcome.fit.params.cpu().numpy(),
-            coef=self._penalised_coef(),
+            coef=np.asarray(self.params)[: len(model.rows.ridge)],
+            ridge=model.rows.ridge,
         )
-
-    def _penalised_coef(self) -> Floats:
-        """The estimates with zeros in place of the dependence parameters, (P,)."""
-        coef = np.array(self.params, dtype=float)
-        coef[self.model.k_outcome + self.model.k_select :] = 0.0
-        return coef
 
     def _param_influence(self) -> Floats:
         return self._stacked() if self.cov_type == "stacked" else super()._param_influence()
@@ -177,22 +167,6 @@ class BiasCorrResults(SelectionResults):
             return ()
         return self._summary_cache("held", self.model._held_by_penalty)  # outlives the data
 
-    @property
-    def penalty_shift(self) -> pd.Series:
-        """How far the penalty moves each estimate, in standard errors.
-
-        By one Newton step from the estimates towards the maximum of the bare objective, the
-        pseudolabels held; NaN where that has none nearby.
-        """
-        names, penalty = self.model.param_names, self.fit_info.penalty * self.nobs
-        coef = self._penalised_coef()
-        coefficients = np.arange(len(coef)) < self.model.k_outcome + self.model.k_select
-        bare = -self._hessian() - penalty * np.diag(coefficients.astype(float))
-        moved = np.full(len(coef), np.nan)
-        if self.fit_info.method != "sgd" and np.linalg.eigvalsh(bare)[0] > 0.0:
-            moved = np.linalg.solve(bare, penalty * coef)
-        return pd.Series(-moved / np.asarray(self.bse), index=names, name="shift")
-
     def _penalty_notes(self) -> list[str]:
         penalty = self.fit_info.penalty
         if not penalty:
@@ -201,20 +175,7 @@ class BiasCorrResults(SelectionResults):
             f"Ridge penalty alpha = {penalty:g} (penalty=0 leaves it out): the standard errors "
             "treat it as fixed."
         ]
-        held = self.held_by_penalty
-        if held:
-            return found + [f"{text[0].upper()}{text[1:]}." for text in held]
-        shift = self.penalty_shift
-        far = shift[shift.abs() > _NOTED_SHIFT]
-        if len(far):
-            worst = far.abs().sort_values(ascending=False).index
-            found.append(
-                f"The penalty moves {listing(worst, most=5)} by up to "
-                f"{far.abs().max():.1f} standard errors: columns of small values, or far from "
-                "zero, need large coefficients. Centre them and divide by their standard "
-                "deviation, or use penalty=0."
-            )
-        return found
+        return [*found, *self.held_by_penalty]
 
     # -- tables ------------------------------------------------------------------------------------
 

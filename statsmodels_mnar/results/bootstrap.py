@@ -120,8 +120,7 @@ class BootstrapResults(Replicates):
         >>> from statsmodels_mnar import GreeneSelectionLogit
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data,
-        ...     normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data)
         >>> draws = model.fit().bootstrap(n_rep=50, rng=0)
         >>> prevalence = draws.apply(lambda results: results.predict().mean())
         >>> bool(0.01 < prevalence.bse.iloc[0] < 0.05)

@@ -70,7 +70,7 @@ class Curves(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> table = results.probabilities_along("x1", [-1.0, 1.0], which="mean")
         >>> bool(table["mean"].predicted.is_monotonic_increasing)
         True
@@ -109,7 +109,7 @@ class Curves(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> ax = results.plot_probabilities("x1")
         >>> ax.get_legend_handles_labels()[1]
         ['P(y = 1)', 'P(y = 1 | s = 1)', 'P(y = 1 | s = 0)']

@@ -53,7 +53,7 @@ class Diagnostics(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(1_000).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> model.fit().resid_quantile(rng=0).shape
         (1000,)
         """
@@ -116,7 +116,7 @@ class Diagnostics(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(1_000).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> table = model.fit().get_influence().summary_frame()
         >>> table.shape
         (1000, 9)

@@ -239,7 +239,7 @@ class Effects(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(2_000, rng=0).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> effects = model.fit().get_margeff(which="mean-unselected")
         >>> effects.names
         ('x1', 'x2', 'z')

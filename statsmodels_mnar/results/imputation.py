@@ -98,7 +98,7 @@ class Imputations(Sequence[Any]):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(1_000).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> imputations = model.fit().impute(5, rng=0)
         >>> pooled = imputations.pool(lambda d: smf.logit("y ~ x1 + x2", d).fit(disp=0))
         >>> list(pooled.params.index)
@@ -170,7 +170,7 @@ class Imputation(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(1_000).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> imputations = model.fit().impute(20, rng=0)
         >>> bool(imputations[3].y.isna().any())
         False
@@ -226,7 +226,7 @@ class Imputation(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(1_000).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> table = model.fit().population_metrics("x1").summary_frame()
         >>> list(table.index)
         ['prevalence', 'auc', 'gini', 'ks']

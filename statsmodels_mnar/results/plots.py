@@ -56,7 +56,7 @@ class Plots(Curves):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> ax = results.plot_profile("error_corr")
         >>> ax.get_xlabel()
         'error correlation'
@@ -89,7 +89,7 @@ class Plots(Curves):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> ax = results.plot_sensitivity(error_corr=[0.0, 0.3, 0.6], variable="x2")
         >>> ax.get_ylabel()
         'coefficient of x2'
@@ -132,7 +132,7 @@ class Plots(Curves):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> ax = results.plot_margeff(which="mean-unselected")
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['x1', 'x2', 'z']
@@ -192,7 +192,7 @@ class Plots(Curves):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> ax = results.plot_calibration(5)
         >>> len(ax.containers[0].lines[0].get_xdata())
         5
@@ -241,7 +241,7 @@ class Plots(Curves):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> results.plot_trace().get_yscale()
         'log'
         """

@@ -223,7 +223,7 @@ class Predictions(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> data = simulate_greene(2_000, rng=0).data
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data, normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
         >>> prevalence = model.fit().get_prediction(average=True)
         >>> prevalence.summary_frame().round(3)
                  predicted     se  ci_lower  ci_upper

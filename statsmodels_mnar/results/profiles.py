@@ -47,7 +47,7 @@ class Profiles(Sensitivities):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> report = results.identification_report()
         >>> print(report.verdict()[-1])
         Exclusion restriction: z moves selection only; exclusion_test() tells how strongly.
@@ -108,7 +108,7 @@ class Profiles(Sensitivities):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)  # error correlation 0.64
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> low, high = results.profile("error_corr").interval
         >>> low < 0.637 < high
         True

@@ -74,7 +74,7 @@ class Reporting(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = results.report(Path(folder) / "fit.json")
         ...     json.loads(path.read_text())["status"]["name"]
@@ -138,7 +138,7 @@ class Reporting(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> again = from_json(results.to_json())
         >>> bool((again.params == results.params).all())
         True

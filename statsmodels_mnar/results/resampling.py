@@ -68,8 +68,7 @@ class Resampling(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar import GreeneSelectionLogit
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data,
-        ...     normalization="loading")
+        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data)
         >>> draws = model.fit().bootstrap(n_rep=50, rng=0)
         >>> draws.failed.total(), draws.replicates.shape
         (0, (50, 8))

@@ -95,7 +95,7 @@ class Sensitivities(GenericLikelihoodModelResults):
         >>> from statsmodels_mnar.datasets import simulate_greene
         >>> sim = simulate_greene(2_000, rng=1)
         >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data, normalization="loading").fit()
+        ...     sim.formula, sim.select_formula, sim.data).fit()
         >>> found = results.sensitivity(error_corr=[0.0, 0.3, 0.6], variable="x1")
         >>> found.table["estimate"].is_monotonic_increasing
         True

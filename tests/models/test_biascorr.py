@@ -24,6 +24,7 @@ from statsmodels_mnar.engine.draws import normal_draws
 from statsmodels_mnar.engine.integration import Simulation
 from statsmodels_mnar.engine.mlp import MLP
 from statsmodels_mnar.engine.objective import Objective
+from statsmodels_mnar.engine.rows import Moments
 from statsmodels_mnar.errors import NoVariationError, PerfectSeparationError
 from tests.patience import PATIENCE
 
@@ -77,6 +78,7 @@ def test_objective_is_the_papers_equation(data, kind):
     """L-hat' with its own draws, written as in the paper."""
     integration = Simulation(50, kind, rng=3)
     model = build(data, integration=integration)
+    model = model._staged(0.0)  # first stages by maximum likelihood, as statsmodels has them
     X, W = (design.to_numpy() for design in designs(data))
     soft, label = soft_rows(data)
     params = parameters()
@@ -92,7 +94,7 @@ def test_objective_is_the_papers_equation(data, kind):
     rows = np.log(np.mean(((1.0 - s) + s * f) * ndtr((2.0 * s - 1.0) * probit), axis=1))
 
     # s-bar comes from another Newton, whose last digits differ: the same value in both.
-    fixed = build(data, integration=integration, soft_selection=float(soft.min()))
+    fixed = build(data, integration=integration, soft_selection=float(soft.min()))._staged(0.0)
     np.testing.assert_allclose(fixed.loglikeobs(params), rows, rtol=1e-12, atol=1e-12)
     assert fixed.loglike(params) == pytest.approx(rows.sum(), rel=1e-12)
     np.testing.assert_allclose(model.loglikeobs(params), rows, rtol=1e-7)
@@ -152,7 +154,7 @@ def test_derivatives_agree_with_autograd(data):
 
 def test_zero_soft_selection_is_greenes_method(data):
     """With s' = 0 pseudolabels have no say."""
-    ours = build(data, soft_selection=0.0, **SIGMA_ONE).fit(cov_type="nonrobust")
+    ours = build(data, soft_selection=0.0, **SIGMA_ONE).fit(cov_type="nonrobust", penalty=0.0)
     greene = GreeneSelectionLogit.from_formula(*FORMULAS, data, **SIGMA_ONE).fit()
     assert ours.llf == pytest.approx(greene.llf, rel=1e-10)
     np.testing.assert_allclose(ours.params, greene.params, rtol=1e-4, atol=1e-5)
@@ -165,10 +167,12 @@ def test_zero_soft_selection_is_greenes_method(data):
 def test_soft_selection_is_the_mean_prediction_of_unlabelled_rows(data, name, g_s):
     soft, _ = soft_rows(data, g_s)
     model = build(data, selection_model=name, **SIGMA_ONE)
-    found = model.fit()
+    found = model.fit(penalty=0.0)
     assert found.soft_selection == pytest.approx(soft.min(), abs=1e-8)
     assert found.first_stage.select.name == name
-    np.testing.assert_allclose(model.training_design.s, soft, atol=1e-8)
+    np.testing.assert_allclose(found.model.training_design.s, soft, atol=1e-8)
+    # The default penalty moves it in the fifth digit.
+    assert model.fit().soft_selection == pytest.approx(soft.min(), abs=2e-4)
 
 
 def test_pseudolabels_are_those_of_a_logit_on_the_original_index(data, results):
@@ -203,11 +207,11 @@ def test_rowwise_soft_selection_is_each_rows_prediction(data):
     _, W = designs(data)
     unseen = (data["s"] == 0).to_numpy()
     predicted = sm.Probit(data["s"], W).fit(disp=0).predict(W).to_numpy()
-    model = build(data, soft_selection="rowwise", **SIGMA_ONE)
+    model = build(data, soft_selection="rowwise", **SIGMA_ONE)._staged(0.0)
     np.testing.assert_allclose(model.training_design.s[unseen], predicted[unseen], atol=1e-8)
     # Rows below one half still pull the selection index down, so there is a finite maximum.
     assert predicted[unseen].min() < 0.5 < predicted[unseen].max()
-    found = model.fit()
+    found = model.fit(penalty=0.0)
     assert found.converged
     assert np.isfinite(found.bse).all()
     assert found.soft_selection == pytest.approx(predicted[unseen].mean(), abs=1e-8)
@@ -217,7 +221,7 @@ def test_soft_pseudolabels_are_probabilities(data):
     X, _ = designs(data)
     seen = data["s"] == 1
     p = sm.Logit(data["y"][seen], X[seen]).fit(disp=0).predict(X[~seen])
-    found = build(data, soft_pseudolabels=True, **SIGMA_ONE).fit()
+    found = build(data, soft_pseudolabels=True, **SIGMA_ONE).fit(penalty=0.0)
     np.testing.assert_allclose(found.pseudolabels, p, atol=1e-8)
     assert found.converged
     assert np.isfinite(found.bse).all()
@@ -249,15 +253,17 @@ def test_offsets_reach_the_first_stages(data):
     probit = sm.families.Binomial(sm.families.links.Probit())
     g_s = sm.GLM(data["s"], W, offset=known_select, family=probit).fit(tol=1e-14)
     g_y = sm.Logit(data["y"][seen], X[seen], offset=known[seen]).fit(disp=0)
-    found = build(data, offset=known, offset_select=known_select, **SIGMA_ONE).fit()
+    found = build(data, offset=known, offset_select=known_select, **SIGMA_ONE).fit(penalty=0.0)
     p_select = g_s.predict(W[~seen], offset=known_select[~seen])
     assert found.soft_selection == pytest.approx(p_select.mean(), abs=1e-7)
     label = g_y.predict(X[~seen], offset=known[~seen]) > 0.5
     np.testing.assert_array_equal(found.pseudolabels, label)
 
 
-def test_offset_that_is_a_column_moves_its_coefficient_only(data, results):
-    moved = build(data, offset=data["x1"], offset_select=0.5 * data["z"], **SIGMA_ONE).fit()
+def test_offset_that_is_a_column_moves_its_coefficient_only(data):
+    options = {"offset": data["x1"], "offset_select": 0.5 * data["z"]}
+    moved = build(data, **options, **SIGMA_ONE).fit(penalty=0.0)
+    results = build(data, **SIGMA_ONE).fit(penalty=0.0)  # a penalty knows coefficients only
     params = moved.params.copy()
     params["x1"] += 1.0
     params["select_z"] += 0.5
@@ -320,7 +326,7 @@ def test_mlp_by_name_has_the_default_settings(data):
 
 @pytest.mark.parametrize("integration", ["quadrature", Simulation(50, rng=2)], ids=["quad", "sim"])
 def test_block_size_does_not_matter(data, integration):
-    model = build(data, integration=integration)
+    model = build(data, integration=integration, normalization="free")
     form, params = model._parametrized.form, parameters()
     whole = Objective(model.rows, form).evaluate(params)
     for size in (7, 333):
@@ -395,9 +401,10 @@ def test_both_kinds_of_rows_are_needed(data, method):
 def test_soft_selection_of_one_half_needs_a_penalty(data, soft):
     model = build(data, soft_selection=soft, **SIGMA_ONE)
     with pytest.raises(ValueError, match=r"no finite maximum\. Use a ridge penalty.*method='sgd'"):
-        model.fit()
-    with pytest.warns(ModelWarning, match="where the penalty holds them"):
-        assert model.fit(penalty=1e-3).converged
+        model.fit(penalty=0.0)
+    for penalty in ({}, {"penalty": 1e-3}):
+        with pytest.warns(ModelWarning, match="penalty alone holds the selection coefficients"):
+            assert model.fit(**penalty).converged
 
 
 def separated(data: pd.DataFrame) -> pd.DataFrame:
@@ -407,7 +414,77 @@ def separated(data: pd.DataFrame) -> pd.DataFrame:
 
 def test_separated_selection_names_the_column_and_the_remedies(data):
     with pytest.raises(PerfectSeparationError, match=r"separated by z:.*ridge.*drop.*'sgd'"):
-        build(separated(data), **SIGMA_ONE).fit()
+        build(separated(data), **SIGMA_ONE).fit(penalty=0.0)
+
+
+@pytest.mark.parametrize("normalization", [None, {"sigma": 1.0}], ids=["default", "sigma one"])
+def test_the_default_penalty_holds_separated_equations_and_says_so(data, normalization):
+    side = np.where(data["y"].isna(), np.sign(data["x1"]), 2.0 * data["y"] - 1.0)
+    cases = {
+        "selection": (separated(data), "z predicts the selection without error"),
+        "outcome": (data.assign(x1=side * (0.1 + data["x1"].abs())), "x1 predicts the outcome"),
+    }
+    for equation, (frame, text) in cases.items():
+        with pytest.warns(ModelWarning, match=f"alone holds the {equation} coefficients: {text}"):
+            found = build(frame, normalization=normalization).fit()
+        assert found.converged and np.isfinite(found.bse).all()
+        assert text in " ".join(str(found.summary()).split())
+        again = pickle.loads(pickle.dumps(found))
+        again.remove_data()
+        assert again.held_by_penalty == found.held_by_penalty != ()
+    assert build(data, normalization=normalization).fit().held_by_penalty == ()
+
+
+def test_collinear_columns_are_divided_by_the_penalty_and_named(data):
+    twice = data.assign(copy=2.0 * data["x1"])
+    model = BiasCorrLogit.from_formula("y ~ x1 + x2 + copy", "s ~ x1 + x2 + z", twice)
+    with pytest.warns(ModelWarning, match="divides the effect on the outcome: .* combination of"):
+        found = model.fit()
+    assert found.params["x1"] == pytest.approx(2.0 * found.params["copy"], rel=1e-4)
+
+
+@pytest.mark.parametrize("cls", [BiasCorrLogit, GreeneSelectionLogit])
+def test_units_and_origins_of_columns_do_not_matter_to_the_penalty(data, cls):
+    moved = data.assign(x1=2_000.0 + 3.0 * data["x1"], z=0.05 + 0.01 * data["z"])
+    before, after = (
+        cls.from_formula(*FORMULAS, frame).fit(penalty=1e-2) for frame in (data, moved)
+    )
+    assert after.params["x1"] * 3.0 == pytest.approx(before.params["x1"], rel=1e-5)
+    assert after.params["select_z"] * 0.01 == pytest.approx(before.params["select_z"], rel=1e-5)
+    assert after.bse["x1"] * 3.0 == pytest.approx(before.bse["x1"], rel=1e-4)
+    np.testing.assert_allclose(after.predict(moved), before.predict(data), rtol=1e-5)
+
+
+def test_the_default_penalty_is_the_papers_weight_decay(data):
+    model = build(data)
+    found = model.fit()
+    assert found.fit_info.penalty == 1e-4
+    np.testing.assert_array_equal(found.params, model.fit(penalty=1e-4).params)
+    assert model.fit(method="sgd", tol=5e-3).fit_info.penalty == 0.0
+
+
+def test_the_loading_form_is_the_default_and_sgd_takes_the_free_one(data):
+    for cls in (BiasCorrLogit, GreeneSelectionLogit):
+        model = cls.from_formula(*FORMULAS, data)
+        assert model.normalization == "loading"
+        stopped = model.fit(method="sgd", tol=5e-3)
+        assert stopped.model.normalization == "free"
+        named = cls.from_formula(*FORMULAS, data, normalization="loading")
+        with pytest.raises(ValueError, match="normalization='loading': method='sgd'"):
+            named.fit(method="sgd")
+        drawn = cls.from_formula(*FORMULAS, data, integration=Simulation(20))
+        assert drawn.normalization == "free"  # the loading form has no use for draws
+
+
+def test_summary_neither_claims_a_likelihood_nor_tests_the_dependence(data):
+    found = build(data).fit()
+    text = str(found.summary())
+    assert "BiasCorr, newton" in text and "ML, newton" not in text
+    line = next(line for line in text.splitlines() if line.startswith("loading"))
+    assert len(line.split()) == 5  # name, estimate, error and interval
+    assert found.tidy().loc["loading", ["statistic", "p_value"]].isna().all()
+    assert "compare() fits Greene's model" in " ".join(text.split())
+    assert "nan" not in str(found.summary2()).lower()
 
 
 def test_separated_selection_has_a_penalised_maximum_of_all_steps(data):
@@ -430,7 +507,7 @@ def test_separated_outcome_is_refused(data):
     side = np.where(data["y"].isna(), np.sign(data["x1"]), 2.0 * data["y"] - 1.0)
     frame = data.assign(x1=side * (0.1 + data["x1"].abs()))
     with pytest.raises(PerfectSeparationError, match="the outcome equation is perfectly separated"):
-        build(frame, **SIGMA_ONE).fit()
+        build(frame, **SIGMA_ONE).fit(penalty=0.0)
 
 
 def test_pseudolabels_of_one_class_warn(data):
@@ -605,12 +682,18 @@ def test_arrays_and_formulas_agree(data, results):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("given", [None, 0.3])
-def test_stacked_covariance_is_the_infinitesimal_jackknife(given):
+@pytest.mark.parametrize(
+    ("given", "penalty"),
+    [(None, 0.0), (None, 1e-2), pytest.param(0.3, 0.0, marks=pytest.mark.slow)],
+)
+def test_stacked_covariance_is_the_infinitesimal_jackknife(given, penalty, monkeypatch):
     """The sum of squared derivatives of the estimates in each row's weight, through all steps.
 
-    Soft pseudolabels, which are differentiable; hard ones are compared with the bootstrap.
+    Soft pseudolabels, which are differentiable; hard ones are compared with the bootstrap. The
+    means and variances of the columns in the penalty are held, as the covariance takes them.
     """
+    held = Moments.of
+    monkeypatch.setattr(Moments, "of", classmethod(lambda cls, X, weights=None: held(X)))
     data = simulate_greene(50, rng=1, sigma=1.0).data
 
     def fit(weights: np.ndarray, cov_type: str = "HC0"):
@@ -618,7 +701,7 @@ def test_stacked_covariance_is_the_infinitesimal_jackknife(given):
             data, prob_weights=weights, normalization={"sigma": 1.0, "rho": 0.3},
             soft_pseudolabels=True, soft_selection=given,
         )  # fmt: skip
-        return model.fit(cov_type=cov_type)
+        return model.fit(cov_type=cov_type, penalty=penalty)
 
     ones, step = np.ones(len(data)), 1e-2
     influence = np.array(
@@ -671,10 +754,11 @@ def test_rho_tempers_the_selection_index_even_without_sigma(data, rho):
 def test_a_free_fit_that_ends_at_large_sigma_is_held_there_and_says_so():
     simulated = simulate_greene(3_000)
     results = BiasCorrLogit.from_formula(
-        simulated.formula, simulated.select_formula, simulated.data
-    ).fit()
+        simulated.formula, simulated.select_formula, simulated.data, normalization="free"
+    ).fit(penalty=0.0)
     assert results.status is Status.SIGMA_INFINITE
     assert results.sigma == pytest.approx(50.0)
+    assert "Outcome: y (logit scale, sigma held at 50)" in str(results.summary())
     assert "a sigma held at 50" in " ".join(str(results.summary()).split())
 
 

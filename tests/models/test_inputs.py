@@ -213,7 +213,7 @@ def test_probit_is_not_simulated(data):
 def test_bad_methods(data):
     with pytest.raises(ValueError, match="method='nm' is unknown"):
         model(data).fit(method="nm")
-    with pytest.raises(ValueError, match="needs normalization='free'"):
+    with pytest.raises(ValueError, match="leave normalization out, or use 'free'"):
         model(data).fit(method="sgd")
     with pytest.raises(ValueError, match="ProbitSelection does not have them"):
         model(data, cls=ProbitSelection).fit(method="sgd")

@@ -66,17 +66,20 @@ class Descended:
 
 
 def greene(data: Experiment, **options) -> GreeneSelectionLogit:
+    options = {"normalization": "free"} | options
     return GreeneSelectionLogit(data.seen, data.X, data.s, data.W, **options)
 
 
 def biascorr(data: Experiment, **options) -> BiasCorrLogit:
+    options = {"normalization": "free"} | options
     return BiasCorrLogit(data.seen, data.X, data.s, data.W, **options)
 
 
 def fit(model, **options):
-    """Fit, with the warning that s-bar >= 1/2 deserves."""
+    """Fit, with the warnings that s-bar >= 1/2 and a separated selection equation deserve."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "soft_selection is 0.6032", ModelWarning)
+        warnings.filterwarnings("ignore", "The penalty alone holds the selection", ModelWarning)
         return model.fit(**options)
 
 
@@ -101,7 +104,8 @@ def penalised_loss(model, params, decay: float = DECAY) -> float:
     """Mean negative objective with the ridge on beta and gamma, by quadrature."""
     params = np.asarray(params)
     coef = params[: model.k_outcome + model.k_select]
-    return -model.loglike(params) / model.design.nobs + 0.5 * decay * float(coef @ coef)
+    ridge = float(coef @ model.rows.ridge @ coef)  # nearly |coef|^2: the columns are standardized
+    return -model.loglike(params) / model.design.nobs + 0.5 * decay * ridge
 
 
 def test_labelled_rows_are_those_of_the_paper(experiments):
@@ -145,10 +149,19 @@ def test_soft_selection_above_one_half_warns_under_sgd(experiments):
 def test_unpenalised_maximum_is_refused(experiment):
     for model in (greene(experiment), biascorr(experiment)):
         with pytest.raises(PerfectSeparationError, match=r"selection .* ridge penalty.*'sgd'"):
-            model.fit()
+            model.fit(penalty=0.0)
     for soft in (0.5, 0.6032):
         with pytest.raises(ValueError, match=r"no finite maximum.*penalty=1e-4.*method='sgd'"):
-            biascorr(experiment, soft_selection=soft).fit()
+            biascorr(experiment, soft_selection=soft).fit(penalty=0.0)
+
+
+def test_the_default_of_biascorr_has_a_maximum_on_the_papers_data(experiment):
+    """Its selection rules separate the selection equation."""
+    model = BiasCorrLogit(experiment.seen, experiment.X, experiment.s, experiment.W)
+    with pytest.warns(ModelWarning, match="penalty alone holds the selection coefficients"):
+        results = model.fit()
+    assert results.converged
+    assert "penalty alone holds the selection" in " ".join(str(results.summary()).split())
 
 
 def test_penalised_maximum_has_the_smaller_loss(experiment, name):

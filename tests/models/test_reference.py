@@ -69,7 +69,8 @@ def test_probit_selection_on_mroz(mroz_data, reference_dir):
 def test_free_logit_ends_on_the_face_rho_one(logit_data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a face is a normal result
-        results = GreeneSelectionLogit.from_formula(*FORMULAS, logit_data).fit()
+        model = GreeneSelectionLogit.from_formula(*FORMULAS, logit_data, normalization="free")
+        results = model.fit()
     assert results.status is Status.RHO_PLUS
     assert results.converged
     assert results.llf == pytest.approx(-4014.92386, abs=1e-4)
@@ -82,8 +83,9 @@ def test_free_logit_ends_on_the_face_rho_one(logit_data):
 
 
 def test_free_logit_on_mroz_ends_at_the_probit_limit(mroz_data):
-    results = GreeneSelectionLogit.from_formula(*MROZ, mroz_data).fit()
+    results = GreeneSelectionLogit.from_formula(*MROZ, mroz_data, normalization="free").fit()
     assert results.status is Status.SIGMA_INFINITE
+    assert "(probit scale)" in str(results.summary())
     assert results.llf == pytest.approx(-749.40719, abs=1e-5)
     assert np.isinf(results.sigma)
     probit = ProbitSelection.from_formula(*MROZ, mroz_data).fit()

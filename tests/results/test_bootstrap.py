@@ -211,7 +211,7 @@ def test_effects_of_replicates_on_a_boundary():
     simulated = simulate_greene(1_500, rng=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakIdentificationWarning)
-        results = fit(simulated, options={})
+        results = fit(simulated, options={"normalization": "free"})
     draws = results.bootstrap(30, rng=0)
     assert draws.boundary.total() > 5
     effects = results.get_margeff()

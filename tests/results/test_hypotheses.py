@@ -37,7 +37,7 @@ def test_athrho_alone_does_not_test_independence_where_sigma_is_free():
     simulated = simulate_greene(2_000, rng=2, sigma=2.0, rho=0.8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakIdentificationWarning)
-        results = build(simulated).fit(cov_type="HC0")
+        results = build(simulated, normalization="free").fit(cov_type="HC0")
     assert results.status is Status.CONVERGED
     test = results.test_independence()
     assert test.method == "score"

@@ -20,7 +20,7 @@ from ..numerical import jacobian
 
 FORMULA, SELECT = "y ~ x1 + x2 + k", "s ~ x1 + x2 + k + z"  # x2 is 0/1, k a count
 MODELS = {
-    "free": (GreeneSelectionLogit, {}),
+    "free": (GreeneSelectionLogit, {"normalization": "free"}),
     "sigma": (GreeneSelectionLogit, {"normalization": {"sigma": 1.0}}),
     "loading": (GreeneSelectionLogit, {"normalization": "loading"}),
     "probit face": (GreeneSelectionLogit, {"normalization": "probit"}),

@@ -31,7 +31,7 @@ def results(data):
 
 @pytest.fixture(scope="module")
 def free_form(data):
-    return GreeneSelectionLogit.from_formula(*FORMULAS, data).fit()
+    return GreeneSelectionLogit.from_formula(*FORMULAS, data, normalization="free").fit()
 
 
 @pytest.fixture(scope="module")
