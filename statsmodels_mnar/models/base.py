@@ -305,7 +305,7 @@ class SelectionModel(SelectionData):
                 fit = replace(named(face, solution.status), faces=faces, inner=solution)
         return replace(fit, maxima=((fit.model, fit.solution),))
 
-    def _rarestlabel(self) -> float:
+    def _rarest_label(self) -> float:
         """Share of the rows that have the rarer label; in partitions it is not looked for."""
         if self._in_partitions:
             return 0.5
