@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 _INF = math.inf
 _ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
-_ATCORR = (-3.5, 3.5)  # of atanh(error_corr): beyond, the likelihood is that of the corner
+_ATCORR = (-3.2, 3.2)  # of atanh(error_corr): beyond, the likelihood is that of the corner
 _FINITE = (-sys.float_info.max, sys.float_info.max)
 _LOADING = math.sqrt(LOGISTIC_VARIANCE)  # loading = this times sinh(atanh(error correlation))
 

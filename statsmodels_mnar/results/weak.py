@@ -13,18 +13,20 @@ from scipy.stats import chi2, norm
 
 from ..engine.correlation import CorrelationForm
 from ..engine.forms import outcome_scale
+from ..engine.integration import Quadrature
 from ..engine.solution import Status
 from ..inference.across import FARTHEST, Across
 from ..inference.covariance import Covariance, invert
 from ..inference.curve import Curve, Point
 from ..inference.dependence import dependence
+from ..inference.paths import Closed
 from ..inference.profile import Traced, trace
 
 Floats = NDArray[np.float64]
 
 CORNER = 0.999  # an error correlation beyond which the errors are one
 SURE = 0.1  # standard error of atanh(error_corr) below which the likelihood is a parabola
-ROOTS = (0.85, 1.2)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
+ROOTS = (0.7, 1.5)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
 MOST_ROWS = 200_000  # up to which refits are made without being asked for
 _CUT = float(chi2.ppf(0.95, 1))
 _POINTS = 5  # of the profile around the estimate, besides those over its whole range
@@ -103,7 +105,7 @@ def _parabola(results: Any) -> bool:
         return False
     if se < SURE:
         return True
-    path = results._closed().path("error_corr")
+    path = _closed(results).path("error_corr")
     ends = np.array([path.inverse(float(value)) for value in row[2:]])
     ends = np.clip(ends, *path.range)
     points = Curve(path).fit(ends)
@@ -112,11 +114,20 @@ def _parabola(results: Any) -> bool:
     return all(ROOTS[0] <= root <= ROOTS[1] for root in roots)
 
 
+def _closed(results: Any) -> Closed:
+    """The closed model, integrated as finely as a likelihood ratio needs."""
+    closed = results._closed()
+    rule = closed.integration
+    if not isinstance(rule, Quadrature) or rule != rule.controlled():
+        return closed
+    enough = min(max(1e-3 / results.nobs, rule.tol), 1e-6)
+    return replace(closed, integration=replace(rule, tol=max(rule.tol, enough)))
+
+
 def across(results: Any) -> Across:
     """Refits with the error correlation held, over the values that may be supported."""
     results._check_profile()
-    closed = results._closed()
-    path = closed.path("error_corr")
+    path = _closed(results).path("error_corr")
     traced: Traced = trace(path, results.llf, points=_POINTS)
     points = [p for p in traced.points if 2.0 * (traced.top - p.solution.value) <= FARTHEST]
     known = [(point, _conditional(point)) for point in points]
