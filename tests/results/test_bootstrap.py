@@ -206,6 +206,7 @@ def test_clusters_on_clustered_data_agree_with_the_robust_errors():
     assert (results.bse / model.fit().bse).max() > 1.3  # clustering matters here
 
 
+@pytest.mark.full
 def test_effects_of_replicates_on_a_boundary():
     """Most replicates of this free fit run to sigma = infinity, where coefficients are larger."""
     simulated = simulate_greene(1_500, rng=0)
