@@ -321,7 +321,7 @@ def test_an_interrupted_bootstrap_leaves_the_results_usable(simulated, monkeypat
 
 
 def test_estimators_without_a_batch_go_through_joblib(simulated):
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib", reason="pip install joblib")
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(max_depth=2, random_state=0)
     results = fit(simulated, BiasCorrLogit, SIGMA_FIXED | {"pseudolabel_model": tree})
     serial = results.bootstrap(3, rng=0)
