@@ -25,7 +25,18 @@ def pages_with_examples() -> list[Path]:
     return [p for p in pages if p.is_file() and PYTHON_BLOCK.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", pages_with_examples(), ids=lambda p: str(p.relative_to(ROOT)))
+# Of several seconds each; what they show is tested elsewhere.
+LONG = ("identification", "comparison", "identification-report", "baselines")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.full if page.stem in LONG else ())
+        for page in pages_with_examples()
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")

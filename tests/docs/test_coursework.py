@@ -64,7 +64,7 @@ def test_runs_on_a_short_setting(path, tmp_path):
 
 @pytest.mark.parametrize("solutions", [True, False])
 def test_becomes_notebooks(tmp_path, solutions):
-    pytest.importorskip("jupytext")
+    pytest.importorskip("jupytext", reason="pip install jupytext")
     make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
     written = make(tmp_path, solutions=solutions)
     assert len(written) == len(SETS)

@@ -177,7 +177,10 @@ def test_objective_stays_on_the_device(fake_cuda, form):
     assert at.hessian.shape == (2, target.n_params, target.n_params)
 
 
-@pytest.mark.parametrize("name", ["standardized", "simulation", "loading"])
+@pytest.mark.parametrize(
+    "name",
+    ["standardized", *(pytest.param(n, marks=pytest.mark.full) for n in ("simulation", "loading"))],
+)
 def test_members_with_rows_of_their_own_stay_on_the_device(fake_cuda, name):
     rows = build(fake_cuda)
     soft = torch.full((2, 6), 0.3, dtype=torch.float64, device=fake_cuda)

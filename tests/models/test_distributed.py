@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,16 @@ class Ways:
 WAYS = ("stream", "blocks", "cluster")
 
 
-def in_turn(cases: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Every case in every way, of which the default run takes one way each, in turn."""
+def in_turn(cases: Iterable[tuple[Any, ...]], omitted: Container[int] = ()) -> list[Any]:
+    """Every case in every way, of which the default run takes one way each, in turn.
+
+    Except for the omitted ones, by number, which it leaves to ``-m full``.
+    """
     found = []
     for turn, case in enumerate(cases):
         for way in WAYS:
-            marks = () if way == WAYS[turn % len(WAYS)] else pytest.mark.full
+            default = turn not in omitted and way == WAYS[turn % len(WAYS)]
+            marks = () if default else pytest.mark.full
             found.append(pytest.param(*case, way, marks=marks))
     return found
 
@@ -152,7 +156,8 @@ def assert_same(found, expected):
     assert found.status is expected.status
     assert found.params.index.equals(expected.params.index)
     assert found.llf == pytest.approx(expected.llf, rel=ROUNDING)
-    errors = np.sqrt(np.diag(expected.cov_params()))
+    # A two-way clustered covariance may have negative variances: their size will do.
+    errors = np.sqrt(np.abs(np.diag(expected.cov_params())))
     assert np.max(np.abs(found.params - expected.params) / errors) <= 2 * WITHIN
     difference = np.asarray(found.cov_params()) - np.asarray(expected.cov_params())
     assert np.max(np.abs(difference) / np.outer(errors, errors)) <= 20 * WITHIN
@@ -177,7 +182,7 @@ MODELS += [
 ]
 
 
-@pytest.mark.parametrize(("model", "options", "how", "way"), in_turn(MODELS))
+@pytest.mark.parametrize(("model", "options", "how", "way"), in_turn(MODELS, omitted=(5, 6, 7, 9)))
 def test_every_way_gives_the_fit_in_memory(model, options, how, way, ways):
     def fit(data, execution=None):
         built = model.from_formula(FORMULA, SELECT, data, execution=execution, **options)
@@ -205,7 +210,7 @@ FACES = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), in_turn((name,) for name in FACES))
+@pytest.mark.parametrize(("name", "way"), in_turn(((name,) for name in FACES), omitted=(1, 2)))
 def test_the_free_model_ends_on_its_faces_too(name, way, client, tmp_path):
     make, status, face = FACES[name]
     data = make()
@@ -225,7 +230,7 @@ def test_a_flat_top_has_one_highest_point():
     data = simulated(0)
     fits = [
         quiet(GreeneSelectionLogit.from_formula(FORMULA, SELECT, data, execution=execution).fit)
-        for execution in (None, Execution(partition_rows=500), Execution(partition_rows=900))
+        for execution in (None, Execution(partition_rows=500))
     ]
     assert fits[0].status.converged and fits[0].bse["lnsigma"] > 5
     for found in fits[1:]:

@@ -179,7 +179,7 @@ def test_summary_col(results, data):
 
 
 def test_stargazer(results):
-    stargazer = pytest.importorskip("stargazer.stargazer")
+    stargazer = pytest.importorskip("stargazer.stargazer", reason="pip install stargazer")
     table = stargazer.Stargazer([results])
     for text in (table.render_latex(), table.render_html()):
         assert f"{results.params['x1']:.3f}" in text
@@ -188,7 +188,7 @@ def test_stargazer(results):
 
 
 def test_maketables(results):
-    maketables = pytest.importorskip("maketables")
+    maketables = pytest.importorskip("maketables", reason="pip install maketables")
     frame = maketables.ETable([results]).df
     assert f"{results.params['x1']:.3f}" in frame.loc[("coef", "x1")].iloc[0]
     assert f"{results.bse['loading']:.3f}" in frame.loc[("coef", "loading")].iloc[0]

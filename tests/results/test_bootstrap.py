@@ -132,8 +132,14 @@ LOOPED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["pairs", "weighted"])
-@pytest.mark.parametrize("name", LOOPED)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [  # each model by one kind of weights, in turn
+        pytest.param(name, kind, marks=() if i % 2 == j else pytest.mark.full)
+        for i, name in enumerate(LOOPED)
+        for j, kind in enumerate(["pairs", "weighted"])
+    ],
+)
 def test_a_batch_equals_a_loop_that_refits_everything(simulated, name, kind):
     cls, options, fit_options = LOOPED[name]
     results = fit(simulated, cls, options, **fit_options)._results
@@ -206,6 +212,7 @@ def test_clusters_on_clustered_data_agree_with_the_robust_errors():
     assert (results.bse / model.fit().bse).max() > 1.3  # clustering matters here
 
 
+@pytest.mark.full
 def test_effects_of_replicates_on_a_boundary():
     """Most replicates of this free fit run to sigma = infinity, where coefficients are larger."""
     simulated = simulate_greene(1_500, rng=0)
@@ -320,7 +327,7 @@ def test_an_interrupted_bootstrap_leaves_the_results_usable(simulated, monkeypat
 
 
 def test_estimators_without_a_batch_go_through_joblib(simulated):
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib", reason="pip install joblib")
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(max_depth=2, random_state=0)
     results = fit(simulated, BiasCorrLogit, SIGMA_FIXED | {"pseudolabel_model": tree})
     serial = results.bootstrap(3, rng=0)

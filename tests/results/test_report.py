@@ -151,7 +151,7 @@ def test_names_from_the_data_are_escaped(tmp_path):
     ElementTree.fromstring(text.split("\n", 1)[1])
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
+@pytest.mark.skipif(BROWSER is None, reason="install chromium")
 @pytest.mark.parametrize("width", [1000, 390], ids=["desktop", "phone"])
 def test_page_opens_in_a_browser(report, width, tmp_path):
     picture = tmp_path / "page.png"
@@ -443,7 +443,7 @@ def test_latex_escapes_names_and_notes(tmp_path):
     tabulars(text)
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX is installed")
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="install pdflatex (TeX Live)")
 def test_latex_compiles(results, tmp_path):
     biascorr = fitted(model=BiasCorrLogit, normalization={"sigma": 1.0})
     for number, fit in enumerate((results, biascorr)):
