@@ -153,7 +153,7 @@ class _Search:
                 )
                 status = status or Status.CONVERGED
             elif standing.flat[i]:
-                status = Status.SINGULAR
+                status = flat_status(information[i], self.objective.n_coef, total_of(total, i))
             elif self.radius[i] < _MIN_RADIUS:
                 status = Status.STALLED
             elif last:
@@ -325,6 +325,24 @@ def judge(
         distance=(2.0 * gain.clamp(min=0.0)).sqrt(),
         rounding=_ROUNDING * (total * inflation.clamp(min=0.0)).sqrt(),
     )
+
+
+def flat_status(information: Tensor, n_coef: int, total: float) -> Status:
+    """What a top without curvature is flat in.
+
+    Parameters
+    ----------
+    information : Tensor
+        (P, P) in unit-size columns, coefficients first.
+    """
+    # Given the dependence the coefficients have curvature, unless they are at fault themselves.
+    least = float(torch.linalg.eigvalsh(information[:n_coef, :n_coef])[0])
+    return Status.FLAT if least > _SINGULAR * total else Status.SINGULAR
+
+
+def total_of(total: Tensor | float, i: int) -> float:
+    """Sum of the row weights of one member."""
+    return float(total[i]) if isinstance(total, Tensor) and total.ndim else float(total)
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

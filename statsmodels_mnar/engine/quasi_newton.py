@@ -7,7 +7,7 @@ import torch
 from scipy import optimize
 
 from .likelihood import Likelihood
-from .newton import bounds, free_mask, judge, scaled_model
+from .newton import bounds, flat_status, free_mask, judge, scaled_model
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 
@@ -89,7 +89,7 @@ def quasi_newton(
         held = side[0, objective.n_coef :].cpu().numpy()
         status = boundary_status(objective.form.names, held) or Status.CONVERGED
     elif standing.flat[0]:
-        status = Status.SINGULAR
+        status = flat_status(information[0], objective.n_coef, float(total))
     return Solution(
         params=theta,
         value=float(at.value[0]),

@@ -28,6 +28,10 @@ class Status(Enum):
     SIGMA_ZERO = "the likelihood rises to the boundary sigma = 0 (no dependence on selection)"
     SIGMA_INFINITE = "the likelihood rises to the boundary sigma = infinity (a probit outcome)"
     LOADING_INFINITE = "the likelihood rises without bound in the loading"
+    FLAT = (
+        "the likelihood is flat in the dependence of the two equations: the values around the "
+        "estimate fit as well, and the data do not tell them apart"
+    )
     SINGULAR = (
         "the Hessian is singular where the score vanishes: coefficients run to infinity "
         "(separation) or columns are collinear"
@@ -38,7 +42,7 @@ class Status(Enum):
 
     @property
     def boundary(self) -> bool:
-        """The maximum lies on a face of the model."""
+        """The maximum lies on a face of the model, or on a flat top: a dependence is held there."""
         return self in _BOUNDARIES
 
     @property
@@ -53,6 +57,7 @@ _BOUNDARIES = {
     Status.SIGMA_ZERO,
     Status.SIGMA_INFINITE,
     Status.LOADING_INFINITE,
+    Status.FLAT,
 }
 
 _AT_BOUND = {

@@ -152,10 +152,11 @@ def shifted_prevalence(
     weights: Floats,
     p: Floats,
     slope: Floats,
-    cov: Floats,
+    influence: Floats,
+    covariance: Callable[[Floats], Floats],
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """Prevalence among these rows when unlabelled log-odds are shifted by delta.
+    """Prevalence in the population when unlabelled log-odds are shifted by delta.
 
     Parameters
     ----------
@@ -165,13 +166,16 @@ def shifted_prevalence(
         (u,) P(y = 1 | x, w, s = 1) of the unlabelled rows.
     slope : ndarray
         (u, P) its derivative in the parameters.
-    cov : ndarray
-        (P, P) of the parameters.
+    influence : ndarray
+        (n, P) what each row adds to the estimates.
+    covariance : callable
+        Of estimates, from the rows' influence on them: (n, G) -> (G, G).
 
     Notes
     -----
-    The labels seen are given, so errors are those of the parameters, by the delta method; intervals
-    are made on the log-odds.
+    A row adds to the estimate its own label or probability, and what it does to the parameters.
+    The errors carry both, so that the intervals are those of the population from which the rows
+    are drawn; they are made on the log-odds.
     """
     share = weights / weights.sum()
     seen = float(share[labelled] @ y[labelled])
@@ -179,7 +183,10 @@ def shifted_prevalence(
     estimate = seen + shifted @ share[~labelled]
     # d shifted / d p = shifted (1 - shifted) / (p (1 - p))
     gradient = (share[~labelled] * shifted * (1.0 - shifted) / (p * (1.0 - p))) @ slope
-    se = np.sqrt(np.einsum("gi,ij,gj->g", gradient, cov, gradient))
+    own = np.empty((len(y), len(delta)))
+    own[labelled], own[~labelled] = y[labelled, None], shifted.T
+    moved = share[:, None] * (own - estimate) + influence @ gradient.T
+    se = np.sqrt(np.diag(covariance(moved)))
     ends = Prediction(estimate, se, pd.Index(delta), probability=True).conf_int(alpha)
     return pd.DataFrame(
         {"estimate": estimate, "se": se, "ci_lower": ends[:, 0], "ci_upper": ends[:, 1]},

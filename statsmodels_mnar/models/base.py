@@ -47,6 +47,7 @@ class SelectionModel(SelectionData):
         Status.RHO_MINUS: "loading",
         Status.SIGMA_INFINITE: "probit",
         Status.SIGMA_ZERO: "independent",
+        Status.FLAT: "loading",  # with one dependence parameter; where that is flat, it is held
     }
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
 

@@ -148,6 +148,12 @@ def warn_about(results: SelectionResults) -> None:
             f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
         )
+    if solution.status is Status.FLAT:
+        warn(
+            f"{solution.status.value}. It is held at an error correlation of "
+            f"{results.error_corr:.3f}; look at others with sensitivity(error_corr=...).",
+            WeakIdentificationWarning,
+        )
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
         warn(coarse, IntegrationAccuracyWarning)

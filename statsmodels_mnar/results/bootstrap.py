@@ -41,7 +41,10 @@ class BootstrapResults(Replicates):
     failed : Counter
         Replicates that could not be fitted, by reason; they are not among ``replicates``.
     boundary : Counter
-        Replicates whose maximum lies on a boundary; they are, with the parameter at its bound.
+        Replicates whose maximum lies on a boundary or a flat top; they are, with the parameter at
+        its bound. Where the fit itself lies on one, its replicates stay there and all count.
+    held : str or None
+        The boundary of the fit, if it lies on one.
     """
 
     kind: str

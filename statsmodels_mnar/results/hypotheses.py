@@ -83,8 +83,10 @@ class HypothesisTests(GenericLikelihoodModelResults):
             method = "score" if not estimated or (wald and ridge) else "wald" if wald else "lr"
         if method not in ("lr", "wald", "score"):
             raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
-        # A rho that ran to +-1 was estimated, though it is not among the parameters.
-        ran_off = self.status in (Status.RHO_PLUS, Status.RHO_MINUS)
+        # A rho or a loading that ran to its bound was estimated, though it is not among the
+        # parameters.
+        ends = (Status.RHO_PLUS, Status.RHO_MINUS, Status.LOADING_INFINITE, Status.FLAT)
+        ran_off = self.status in ends
         if method != "score" and not estimated and not (method == "lr" and ran_off):
             raise ValueError(
                 f"method={method!r} needs rho or the loading estimated at a maximum; use 'score'"

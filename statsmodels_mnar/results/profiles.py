@@ -129,6 +129,13 @@ class Profiles(Sensitivities):
         self.model._check_data_at_hand()
 
     def _profile_refusal(self) -> str | None:
+        reason = self._likelihood_refusal()
+        if reason is None and not self.converged:
+            reason = f"the fit is not at a maximum ({self.status.value}); use method='newton'"
+        return reason
+
+    def _likelihood_refusal(self) -> str | None:
+        """Why ratios of this likelihood are no test; None where they are."""
         reason = None
         if not self._is_likelihood:
             reason = "BiasCorr's objective is not a likelihood; use bootstrap() for intervals"
@@ -141,8 +148,6 @@ class Profiles(Sensitivities):
             )
         elif self.fit_info.penalty:
             reason = "the fit is penalised; fit with penalty=0.0"
-        elif not self.converged:
-            reason = f"the fit is not at a maximum ({self.status.value}); use method='newton'"
         return reason
 
     def _closed(self) -> Closed:

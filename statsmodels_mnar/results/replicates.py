@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,11 +31,17 @@ class Replicates:
     failed: Counter[str]
     boundary: Counter[str]
     model: str  # class name, for titles
+    held: str | None = field(default=None, kw_only=True)  # boundary of the fit, kept by its refits
 
     @property
     def n_rep(self) -> int:
         """Refits asked for, failed ones included."""
         return len(self.replicates) + self.failed.total()
+
+    @property
+    def n_boundary(self) -> int:
+        """Refits whose maximum lies on a boundary, or that stay on that of the fit."""
+        return self.boundary.total()
 
     @property
     def cov(self) -> pd.DataFrame:
@@ -96,8 +102,13 @@ class Replicates:
         lines = [f"Refits: {self.n_rep}, failed: {self.failed.total()}."]
         lines += [f"  failed, {name}: {count}" for name, count in self.failed.items()]
         if self.boundary:
-            lines.append("On a boundary, kept with the parameter at its bound:")
+            lines.append(f"On a boundary, kept with the parameter at its bound: {self.n_boundary}")
             lines += [f"  {name}: {count}" for name, count in self.boundary.items()]
+        if self.held is not None:
+            lines += [
+                "The fit itself lies on a boundary and its refits stay there: their spread leaves",
+                "out what is not known about the dependence; see profile() and sensitivity().",
+            ]
         return lines
 
 
@@ -117,8 +128,9 @@ def collect(
         if not (status.converged or status.boundary or status is Status.STOPPED):
             failed[status.value] += 1
             continue
-        if status.boundary:
-            boundary[status.value] += 1
+        where = status if status.boundary else results.status
+        if where.boundary:
+            boundary[where.value] += 1
         estimates[number] = solution.params[keep]
     if len(estimates) < 2:
         raise ValueError(f"{n_rep - len(estimates)} of {n_rep} refits failed: {dict(failed)}")
@@ -129,4 +141,5 @@ def collect(
         "failed": failed,
         "boundary": boundary,
         "model": type(model).__name__,
+        "held": results.status.value if results.status.boundary else None,
     }

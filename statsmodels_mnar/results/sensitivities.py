@@ -14,8 +14,10 @@ from scipy.special import logit
 from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..engine.optimize import maximize_batch
+from ..engine.solution import Status
 from ..inference.checks import check_alpha
 from ..inference.dependence import LOGISTIC_VARIANCE, dependence
+from ..inference.diagnostics import influence_covariance
 from ..inference.sensitivity import (
     SERIES,
     Sensitivity,
@@ -70,7 +72,8 @@ class Sensitivities(GenericLikelihoodModelResults):
             (\\|rho\\| = 1), which reaches every value.
         delta : array_like, optional
             No refit: the log-odds of unlabelled rows are P(y = 1 | x, w, s = 1)'s plus delta, so
-            delta = 0 is missing at random. For ``target="prevalence"``.
+            delta = 0 is missing at random. For ``target="prevalence"``; the intervals are those
+            of the population that the rows are drawn from.
         target : {"coef", "margeff", "prevalence"}
             The coefficient or the average marginal effect of ``variable``, or P(y = 1) averaged
             over all rows (with ``delta``: the labels seen and the predicted others).
@@ -155,7 +158,9 @@ class Sensitivities(GenericLikelihoodModelResults):
     def _check_target(self, name: str, target: str, variable: str | None, which: str) -> None:
         if target not in ("coef", "margeff", "prevalence"):
             raise ValueError(f"target={target!r} is unknown; use 'coef', 'margeff' or 'prevalence'")
-        if not self.converged:
+        # A refit at a fixed dependence is well defined where the likelihood is flat in it.
+        refits = self.status is Status.SINGULAR and name != "delta"
+        if not self.converged and not refits:
             raise ValueError(
                 f"sensitivity() needs a fit at a maximum ({self.status.value}); use method='newton'"
             )
@@ -223,9 +228,9 @@ class Sensitivities(GenericLikelihoodModelResults):
 
     def _top(self, line: _Line) -> float | None:
         """Maximum of the log-likelihood on the line; None where there is no test against it."""
-        if line.free is None or self._profile_refusal() is not None:
+        if line.free is None or self._likelihood_refusal() is not None:
             return None
-        if line.free == self.model.normalization:
+        if line.free == self.model.normalization or not self.converged:
             return self.llf
         found = self._maximum(line.free)
         return found.value if found.status.converged or found.status.boundary else None
@@ -265,19 +270,31 @@ class Sensitivities(GenericLikelihoodModelResults):
             for which in ("mean-selected", "mean-unselected")
         )
         table = shifted_prevalence(
-            delta, design.y, design.labelled, weights, p, slope,
-            np.asarray(self.cov_params_default), alpha,
+            delta, design.y, design.labelled, weights, p, slope, self._param_influence(),
+            self._row_covariance, alpha,
         )  # fmt: skip
         return Sensitivity(
             held="delta",
             target="the prevalence",
-            path="Log-odds of unlabelled rows are those of labelled ones like them plus delta.",
+            path="Log-odds of unlabelled rows are those of labelled ones like them plus delta. "
+            "Intervals are those of the population.",
             level=1.0 - alpha,
             table=table,
             tipping=None,
             bounds=self._worst_case(),
             fitted=float(np.average(logit(other) - logit(p), weights=weights[missing])),
         )
+
+    def _row_covariance(self, influence: Floats) -> Floats:
+        """Of estimates, from the rows' influence on them, by the fit's clusters if it has them."""
+        design = self.model.design
+        counts = design.weights if design.weight_kind == "freq_weights" else None
+        ways = self._groups
+        if len(ways) < 2:
+            return influence_covariance(influence, counts, ways[0] if ways else None)
+        both = np.unique(np.column_stack(ways), axis=0, return_inverse=True)[1].ravel()
+        one, two, joint = (influence_covariance(influence, None, g) for g in (*ways, both))
+        return one + two - joint
 
     def _worst_case(self) -> tuple[float, float]:
         design = self.model.design

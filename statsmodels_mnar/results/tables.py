@@ -123,6 +123,12 @@ def _boundary_note(results: SelectionResults) -> str:
             f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
             f"at {results.sigma:g}; ProbitSelection may describe these data better."
         )
+    if status is Status.FLAT:
+        return (
+            f"{_sentence(status.value)}. It is held at an error correlation of "
+            f"{results.error_corr:.3f}, and the standard errors are given that. See "
+            "sensitivity(error_corr=...) for others."
+        )
     if results.model._probit_outcome:
         return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
     if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
@@ -175,6 +181,7 @@ def _status(results: SelectionResults) -> str:
         Status.SIGMA_ZERO: "boundary, sigma = 0",
         Status.SIGMA_INFINITE: "boundary, sigma = inf",
         Status.LOADING_INFINITE: "boundary, loading = inf",
+        Status.FLAT: "flat in the dependence",
         Status.STOPPED: "stopped early",
     }.get(results.status, "not converged")
 

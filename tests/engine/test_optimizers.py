@@ -142,6 +142,22 @@ def test_separation_is_not_called_convergence(n, equation):
     assert found.status is Status.SINGULAR
 
 
+def test_separation_with_a_free_loading_is_separation_and_a_flat_rho_is_not():
+    """A flat direction is named by what it is: coefficients, or the dependence given them."""
+    rng = np.random.default_rng(2)
+    x, z, u = rng.standard_normal((3, 300))
+    X, W = np.column_stack([np.ones(300), x]), np.column_stack([np.ones(300), x, z])
+    s = (0.2 + 0.5 * x + 0.15 * z + u > 0).astype(float)
+    rare = (rng.random(300) < 1.0 / (1.0 + np.exp(3.5 - x - 1.5 * u))).astype(float)
+    for form in (LoadingForm(), ProbitForm()):
+        start = np.array([-1.5, 0.3, 0.2, 0.5, 0.2, 1.0])
+        found = maximize(Objective(Rows.build(X, W, rare, s), form), start)
+        assert found.status in (Status.FLAT, Status.LOADING_INFINITE, Status.RHO_PLUS)
+        apart = Objective(Rows.build(X, W, (x > 0).astype(float), s), form)
+        found = maximize(apart, np.zeros(6), maxiter=300)
+        assert not found.status.boundary and not found.status.converged
+
+
 def test_collinear_columns_are_not_called_convergence(small):
     X = np.column_stack([small["X"], small["X"] @ [1.0, 2.0]])
     target = Objective(Rows.build(**{**small, "X": X}), LoadingForm())

@@ -399,3 +399,30 @@ def test_simulation_error_needs_simulation(simulated):
         fit(simulated).simulation_error()
     with pytest.raises(ValueError, match="n_sets=1 "):
         fit(simulated).simulation_error(1)
+
+
+def weak_data(seed, n=300, constant=-1.0):
+    """A weak instrument and a strong dependence: many maxima lie at its bound."""
+    rng = np.random.default_rng(seed)
+    x, z, u = rng.standard_normal((3, n))
+    data = pd.DataFrame({"x": x, "z": z, "s": (0.2 + 0.5 * x + 0.15 * z + u > 0) * 1})
+    ones = rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-(constant + x + 1.5 * u)))
+    return data.assign(y=np.where(data.s == 1, ones, np.nan))
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_replicates_at_a_bound_are_counted_and_said(seed):
+    """With seed 2 the fit is interior, with seed 3 its loading is infinite."""
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x", "s ~ x + z", weak_data(seed), normalization="loading"
+    )
+    results = model._quietly().fit()
+    found = results.bootstrap(n_rep=20, rng=0)
+    assert found.failed.total() == 0
+    if results.status.boundary:
+        assert found.n_boundary == 20 and found.held == results.status.value
+        assert "its refits stay there" in str(found.summary())
+    else:
+        at_bound = (found.replicates["loading"].abs() > 49.0).sum()
+        assert 0 < at_bound <= found.n_boundary < 20 and found.held is None
+        assert f"at its bound: {found.n_boundary}" in str(found.summary())

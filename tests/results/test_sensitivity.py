@@ -6,6 +6,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
@@ -244,7 +245,10 @@ def test_delta_shifts_the_log_odds_of_unlabelled_rows(loading):
         return (data["y"].sum() + expit(logit(p) + shift).sum()) / 1_200
 
     params = np.asarray(loading.params)
-    cov = np.asarray(loading.cov_params())
+    # The two sets of estimating equations, of the parameters and of the mean, stacked.
+    scores = loading.model.score_obs(params)
+    influence = -scores @ np.linalg.inv(loading.model.hessian(params))
+    p = loading.model.predict(params, which="mean-selected")
     for shift in delta:
         estimate = by_hand(params, shift)
         assert found.table.loc[shift, "estimate"] == pytest.approx(estimate, abs=1e-12)
@@ -252,7 +256,8 @@ def test_delta_shifts_the_log_odds_of_unlabelled_rows(loading):
         slope = np.array(
             [(by_hand(params + h, shift) - by_hand(params - h, shift)) / 2e-4 for h in steps]
         )
-        se = math.sqrt(slope @ cov @ slope)
+        own = np.where(missing, expit(logit(p) + shift), data["y"].fillna(0.0))
+        se = np.linalg.norm((own - estimate) / 1_200 + influence @ slope)
         assert found.table.loc[shift, "se"] == pytest.approx(se, rel=1e-4, abs=1e-12)
     middle = found.table.loc[0.0]
     assert middle["ci_lower"] < middle["estimate"] < middle["ci_upper"]
@@ -262,6 +267,50 @@ def test_delta_shifts_the_log_odds_of_unlabelled_rows(loading):
     )
     assert found.fitted == pytest.approx(np.mean(logit(p0) - logit(p1)))
     assert found.fitted < 0  # errors that agree in sign: the unselected have fewer ones
+
+
+@pytest.mark.slow
+def test_delta_intervals_cover_the_population():
+    rng = np.random.default_rng(0)
+    truth = np.mean(expit(-0.5 + rng.standard_normal(2_000_000)))
+    inside = []
+    for _ in range(300):
+        x, z, u = rng.standard_normal((3, 500))
+        data = pd.DataFrame({"x": x, "z": z, "s": (0.3 + 0.5 * x + z + u > 0) * 1})
+        data["y"] = np.where(data.s == 1, rng.uniform(size=500) < expit(-0.5 + x), np.nan)
+        results = GreeneSelectionLogit.from_formula(
+            "y ~ x", "s ~ x + z", data, normalization="independent"
+        ).fit()
+        row = results.sensitivity(delta=[0.0], target="prevalence").table.iloc[0]
+        inside.append(row["ci_lower"] < truth < row["ci_upper"])
+    print(f"coverage {np.mean(inside):.3f}")
+    assert 0.91 < np.mean(inside) < 0.985  # three standard errors of 0.0126
+
+
+@pytest.mark.parametrize(
+    ("cls", "normalization"),
+    [
+        (GreeneSelectionLogit, "loading"),
+        (GreeneSelectionLogit, "free"),
+        (ProbitSelection, "probit"),
+    ],
+)
+def test_it_runs_where_the_likelihood_is_flat_in_the_dependence(cls, normalization):
+    """A rare outcome: from some error correlation on, all of them fit as well."""
+    rng = np.random.default_rng(2)
+    x, z, u = rng.standard_normal((3, 300))
+    data = pd.DataFrame({"x": x, "z": z, "s": (0.2 + 0.5 * x + 0.15 * z + u > 0) * 1})
+    ones = rng.uniform(size=300) < expit(-3.5 + x + 1.5 * u)
+    data["y"] = np.where(data.s == 1, ones, np.nan)
+    model = cls.from_formula("y ~ x", "s ~ x + z", data, normalization=normalization)
+    results = model._quietly().fit()
+    assert results.converged and results.status.boundary
+    assert "separation" not in str(results.summary())
+    for held in ({"error_corr": [0.0, 0.5, 0.9]}, {"delta": [0.0]}):
+        table = results.sensitivity(**held, target="prevalence").table
+        assert np.isfinite(table[["estimate", "se", "ci_lower"]]).all(axis=None)
+    found = results.sensitivity(error_corr=[0.5, 0.9], variable="x")
+    assert np.isfinite(found.table["se"]).all() and "supported" in found.table
 
 
 def test_weights_count_in_prevalence_and_bounds():
