@@ -1,7 +1,7 @@
 """Write what the examples of a page print into the page.
 
-``python tests/docs/regenerate.py README.md docs/start.md`` runs the Python blocks of each page in one
-namespace, as test_code_blocks.py does, and replaces each ```text block that follows one.
+``python tests/docs/regenerate.py README.md docs/start.md`` runs the Python blocks of each page in
+one namespace, as test_code_blocks.py does, and replaces each ```text block that follows one.
 """
 
 from __future__ import annotations
