@@ -35,7 +35,7 @@ def regenerate(page: Path) -> bool:
 
 if __name__ == "__main__":
     pages = [Path(name).resolve() for name in sys.argv[1:]]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for page in pages:
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
             print(page, "changed" if regenerate(page) else "unchanged", flush=True)
