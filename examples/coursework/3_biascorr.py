@@ -84,11 +84,12 @@ print(f"The pseudolabels have {direction} ones: g_y was trained on rows with ano
 # ## Question 2: the paper's kind of experiment
 #
 # In the paper's three data sets a cut on a covariate decides who is labelled.
-# `simulate_deterministic` is of that kind. Try to fit BiasCorr to it by Newton's method, then
-# with `penalty=1e-4`, then as the paper does, `method="sgd"`. Compare accuracies with the naive
-# logit at its maximum.
+# `simulate_deterministic` is of that kind. Try to fit BiasCorr to it with `penalty=0`, then by
+# default (a small ridge penalty), then as the paper does, `method="sgd"`. Compare accuracies with
+# the naive logit at its maximum.
 #
-# *Hint.* Read the error of the first attempt. What does "stopped" in `results.status` mean?
+# *Hint.* Read the error of the first attempt and `held_by_penalty` of the second. What does
+# "stopped" in `results.status` mean?
 #
 # *A good answer* says what the early-stopped numbers are numbers *of*, and whether this
 # experiment can show a gain from modelling selection on the outcome at all.

@@ -231,8 +231,10 @@ def _measure(rows: Rows) -> _Measure:
     counts = {kind: high - low for kind, low, high in rows.segments}
     shape = (rows.X.shape[0], rows.W.shape[0])
     weights = rows.weight.cpu().numpy() if rows.weight.ndim == 1 else None
-    moments = tuple(Moments.of(m.mT.cpu().numpy(), weights) for m in (rows.X, rows.W))
-    return _Measure(rows.n, counts, square, moments, shape, rows.total_weight, rows.device)
+    outcome, select = (Moments.of(m.mT.cpu().numpy(), weights) for m in (rows.X, rows.W))
+    return _Measure(
+        rows.n, counts, square, (outcome, select), shape, rows.total_weight, rows.device
+    )
 
 
 def _added(moments: Iterable[Moments]) -> Moments:

@@ -89,8 +89,8 @@ def mask(
 def _fits(y: Floats, X: Floats, s: Floats, W: Floats) -> dict[str, Callable[[], Any]]:
     """Each method, as a call that fits it; all with the same small ridge on standardized columns.
 
-    RFLearn's groups are bins of the estimated selection probability. Greene's model takes the
-    loading form, BiasCorr sigma = 1: what a user who wants a converged fit would choose.
+    RFLearn's groups are bins of the estimated selection probability. Greene's model takes its
+    default form, BiasCorr sigma = 1.
     """
     arrays = (np.where(s == 1, y, np.nan), X, s, W)
     ipw = IPWLogit(*arrays, trim=0.01).fit(penalty=DECAY)

@@ -329,6 +329,8 @@ class BiasCorrResults(SelectionResults):
         grid = np.arange(0.05, 0.46, 0.05) if grid is None else np.asarray(grid, dtype=float)
         options = {"method": self.fit_info.method, "penalty": self.fit_info.penalty}
         options |= self.fit_info.options | {"cov_type": "nonrobust"} | fit_options
+        if options["method"] == "sgd" and "penalty" not in fit_options:
+            options["penalty"] = 0.0  # it takes weight_decay instead
         names = list(self.model.design.outcome_names)
         rows = {}
         for value in grid:

@@ -227,7 +227,8 @@ class SelectionResults(
                 found[:p] = across.unbounded(found[:p], across.coef[:, :p], se[:, :p], alpha)
             for j, (values, limits) in enumerate(self._dependence_across()):
                 pieces = across.ranges(values, limits, alpha)
-                found[n_coef + j] = pieces[0][0], pieces[-1][1]
+                wald = found[n_coef + j]
+                found[n_coef + j] = np.fmin(pieces[0][0], wald[0]), np.fmax(pieces[-1][1], wald[1])
         return found
 
     @property
@@ -457,8 +458,8 @@ class SelectionResults(
         ----------
         alpha : float
         interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. A set
-            of several pieces is shown from its lowest to its highest value.
+            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. It is
+            then the smallest interval that holds the profile set and Wald's interval.
         """
         check_alpha(alpha)
         free = self._form.free
@@ -472,18 +473,35 @@ class SelectionResults(
             )
             table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
         if self._by_profile(interval):
-            across = self._across()
-            pieces = across.pieces(alpha)
-            own = "error_corr" if "error_corr" in table.index else "rho"
-            table.loc[own, table.columns[2:]] = pieces[0][0], pieces[-1][1]
-            if own == "error_corr" and self._form.kind == "probit":
-                table.loc["rho", table.columns[2:]] = pieces[0][0], pieces[-1][1]
-            elif self._form.kind == "loading" and self._form.free.all():
-                ends = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
-                sizes = np.abs([end for piece in ends for end in piece])
-                zero = any(low <= 0.0 <= high for low, high in ends)
-                table.loc["sigma", table.columns[2:]] = 0.0 if zero else sizes.min(), sizes.max()
+            ends = self._widened(table, alpha)
+            for name, (low, high) in ends.items():
+                table.loc[name, table.columns[2:]] = low, high
         return table
+
+    def _widened(self, wald: pd.DataFrame, alpha: float) -> dict[str, tuple[float, float]]:
+        """Intervals of the dependence that hold both the profile set and Wald's interval.
+
+        A profile set alone, used only where the likelihood is skewed, would cover less often than
+        if it were always used: those are the samples in which it misses.
+        """
+        across = self._across()
+        pieces = across.pieces(alpha)
+        own = "error_corr" if "error_corr" in wald.index else "rho"
+        ends = {own: (pieces[0][0], pieces[-1][1])}
+        if self._form.kind == "probit":
+            ends["rho"] = ends[own]
+        elif self._form.kind == "loading" and self._form.free.all():
+            loading = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
+            sizes = np.abs([end for piece in loading for end in piece])
+            zero = any(low <= 0.0 <= high for low, high in loading)
+            ends["sigma"] = (0.0 if zero else float(sizes.min()), float(sizes.max()))
+        old = wald.iloc[:, 2:].to_numpy(dtype=float)
+        known = dict(zip(wald.index, old, strict=True))
+        return {
+            name: (float(np.fmin(low, known[name][0])), float(np.fmax(high, known[name][1])))
+            for name, (low, high) in ends.items()
+            if name in known
+        }
 
     # -- tables ------------------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ def reasons(results: Any) -> tuple[str, ...]:
     if results._profile_refusal() is not None or not _estimated(results):
         return ()
     found = []
+    if results.status is Status.FLAT:
+        found.append("the likelihood is flat in the dependence")
     if abs(results.error_corr) > CORNER:
         found.append("the errors are perfectly correlated at the maximum")
     if _rivals(results):

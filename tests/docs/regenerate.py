@@ -1,7 +1,7 @@
 """Write what the examples of a page print into the page.
 
-``python tests/docs/regenerate.py README.md docs/start.md`` runs the Python blocks of each page in one
-namespace, as test_code_blocks.py does, and replaces each ```text block that follows one.
+``python tests/docs/regenerate.py README.md docs/start.md`` runs the Python blocks of each page in
+one namespace, as test_code_blocks.py does, and replaces each ```text block that follows one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def regenerate(page: Path) -> bool:
 
 if __name__ == "__main__":
     pages = [Path(name).resolve() for name in sys.argv[1:]]
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for page in pages:
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
             print(page, "changed" if regenerate(page) else "unchanged", flush=True)

@@ -66,7 +66,9 @@ def study(sizes: list[int], seeds: int) -> pd.DataFrame:
 def check(found: pd.DataFrame) -> None:
     assert set(found["status"]) <= {"converged", "loading_infinite"}
     assert found["finite"].all()
-    assert found["slope"].between(0.2, 3.0).all()
+    # 300 rows, of which a tenth may be labelled, have standard errors of up to 1.2.
+    assert found["slope"].between(-0.5, 3.0).all()
+    assert found.loc[found["n"] >= 1_000, "slope"].between(0.1, 2.0).all()
     assert found["largest"].max() < 60.0
     assert (found["said"] == found["held"]).all()
     unbounded = (found["soft"] >= 0.5) | (found["kind"] == "separated selection")
@@ -76,7 +78,7 @@ def check(found: pd.DataFrame) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_answer_is_finite_and_plausible(kind):
     found = first_answer(simulate(1_000, 0, **KINDS[kind]))
-    check(pd.DataFrame([found | {"kind": kind}]))
+    check(pd.DataFrame([found | {"kind": kind, "n": 1_000}]))
 
 
 @pytest.mark.slow
@@ -87,7 +89,7 @@ def test_the_first_answer_on_six_kinds_of_data_with_twenty_seeds():
 
 
 def summarize(found: pd.DataFrame) -> pd.DataFrame:
-    by = found.groupby("kind", sort=False)
+    by = found.groupby(["kind", "n"], sort=False)
     return pd.DataFrame(
         {
             "fits": by.size(),

@@ -413,7 +413,11 @@ def coverage(n_sets: int, seed: int, sigma: float, rho: float, n: int = 2_000) -
         warnings.simplefilter("ignore", WeakIdentificationWarning)
         return monte_carlo(
             lambda rng: simulate_greene(n, sigma=sigma, rho=rho, rng=rng),
-            {"free": lambda data: GreeneSelectionLogit.from_formula(*FORMULAS, data)},
+            {
+                "free": lambda data: GreeneSelectionLogit.from_formula(
+                    *FORMULAS, data, normalization="free"
+                )
+            },
             n_sets,
             seed,
             truth={"profile error_corr": corr, "wald error_corr": corr, "wald rho": rho},

@@ -300,7 +300,7 @@ def test_a_wide_profile_is_a_caution(results):
 def test_boundary_is_told():
     simulated = simulate_greene(1_000, rng=4)
     results = GreeneSelectionLogit.from_formula(
-        simulated.formula, simulated.select_formula, simulated.data
+        simulated.formula, simulated.select_formula, simulated.data, normalization="free"
     ).fit()
     assert results.status.boundary
     assert "caution: The likelihood rises to the boundary" in sentences(results)

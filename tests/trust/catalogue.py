@@ -734,7 +734,7 @@ for _name, (_options, _text) in FIT.items():
     refuse(T, _name, ValueError, _text, fit=_options, doors=("before the fit",))
 MODEL: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown normalization": ({"normalization": "sigma"}, "normalization='sigma' is unknown"),
-    "normalization is None": ({"normalization": None}, "normalization=None is unknown"),
+    "normalization is False": ({"normalization": False}, "normalization=False is unknown"),
     "sigma of text": ({"normalization": {"sigma": "1"}}, "normalization['sigma']='1' must be a"),
     "rho of 1.5": ({"normalization": {"rho": 1.5}}, "must lie between -1 and 1"),
     "an unknown integration": ({"integration": "simpson"}, "integration='simpson' is unknown"),
