@@ -22,7 +22,7 @@ from .rows import Rows
 from .workspace import Workspace
 
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
-_SMALL_WORK = 2**20  # values at nodes of all members and rows
+_SMALL_WORK = 2**17  # values at nodes of all members and rows
 
 
 class Objective(Likelihood):

@@ -1,4 +1,4 @@
-"""How often the default intervals cover and the tests reject: the tables of docs/standard-errors.md.
+"""How often default intervals cover and tests reject: the tables of docs/standard-errors.md.
 
     python -m tests.studies.coverage run coverage.jsonl --sets 400          # hours on two cores
     python -m tests.studies.coverage run coverage.jsonl --only "n = 500" --part 1/2
@@ -226,7 +226,11 @@ def read(path: Path) -> list[dict]:
 
 def table(lines: list[dict]) -> str:
     """The tables in Markdown."""
-    titles = {"grid": "The model is right", "edge": "Few labels of one kind", "wrong": "It is wrong"}
+    titles = {
+        "grid": "The model is right",
+        "edge": "Few of one kind",
+        "wrong": "It is wrong",
+    }
     text = []
     order = {cell.name: place for place, cell in enumerate(cells())}
     lines = sorted(lines, key=lambda line: order[line["cell"]])
@@ -256,7 +260,9 @@ def table(lines: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("what", choices=["run", "table"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--sets", type=int, default=400)
