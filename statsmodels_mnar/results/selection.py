@@ -254,7 +254,8 @@ class SelectionResults(
         return self._summary_cache("pvalues", compute)
 
     def _two_dependence_parameters(self) -> bool:
-        return int(self._form.free.sum()) > 1
+        """Whether sigma and rho were both to be estimated, wherever the maximum turned out."""
+        return self._asked() == ("free", None, None)
 
     def _dependence_across(self) -> list[tuple[Floats, tuple[float, float]]]:
         """The dependence parameter that is estimated, if one is: its values and its limits."""
@@ -490,7 +491,7 @@ class SelectionResults(
         ends = {own: (pieces[0][0], pieces[-1][1])}
         if self._form.kind == "probit":
             ends["rho"] = ends[own]
-        elif self._form.kind == "loading" and self._form.free.all():
+        elif self._asked() == ("loading", None, None):
             loading = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
             sizes = np.abs([end for piece in loading for end in piece])
             zero = any(low <= 0.0 <= high for low, high in loading)

@@ -65,7 +65,7 @@ def _rivals(results: Any) -> list[tuple[Any, Any]]:
 
 def doubt(results: Any) -> str | None:
     """What to warn of at once: a maximum at a corner, or one with a rival."""
-    if not results._is_likelihood or not results.converged:
+    if not results._is_likelihood or not results.converged or results.status is Status.FLAT:
         return None
     if abs(results.error_corr) > CORNER and results.status.boundary:
         return (

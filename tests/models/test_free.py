@@ -110,9 +110,8 @@ def test_many_starts_as_one_batch():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakIdentificationWarning)
         plain, spread = model.fit(), model.fit(n_starts=12)
-    assert len(plain.multistart) == 2
-    assert len(spread.multistart) == 12
-    assert spread.multistart.start_sigma.between(0.2, 6.0).all()
+    assert len(spread.multistart) == len(plain.multistart) + 12
+    assert np.ptp(spread.multistart.start_error_corr) > 1.0
     assert spread.llf >= spread.multistart.llf.max() - 1e-8  # the face it leads to may be higher
     assert spread.llf >= plain.llf - 1e-6
     fixed = GreeneSelectionLogit.from_formula(
