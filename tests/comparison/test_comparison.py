@@ -6,6 +6,7 @@ The long run prints the size of the Hausman-type test:
 """
 
 import warnings
+from functools import partialmethod
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import statsmodels.formula.api as smf
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import (
     BiasCorrLogit,
@@ -162,8 +164,12 @@ def test_counts_are_repeated_rows():
     )
 
 
-def test_a_model_that_the_data_do_not_bear_says_why():
+def test_a_model_that_the_data_do_not_bear_says_why(monkeypatch):
     few = DATA[(DATA.s == 1) | (DATA.index % 10 == 0)]  # s-bar is above one half
+    with pytest.warns(ModelWarning, match="penalty alone holds the selection coefficients"):
+        assert compare(*FORMULAS, few, ["biascorr"]).results["biascorr"].converged
+    bare = partialmethod(BiasCorrLogit.fit, penalty=0.0)
+    monkeypatch.setattr(BiasCorrLogit, "fit", bare)
     found = compare(*FORMULAS, few, ["naive", "biascorr"])
     assert found.fit.status["biascorr"].startswith("failed: ")
     assert "biascorr" not in found.results and "biascorr" in str(found)
