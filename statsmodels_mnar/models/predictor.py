@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..design import rebuild
 from ..design.values import as_floats, new_matrix
+from ..errors import NotInMemoryError
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
@@ -105,7 +106,9 @@ class SelectionPredictor(Refits):
         if given is not None:
             return new_matrix(given, names, argument)
         if own is None:
-            raise ValueError(f"{argument} is needed: the data have been removed from this model")
+            raise NotInMemoryError(
+                f"{argument} is needed: the data have been removed from this model"
+            )
         return np.asarray(own)
 
     def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:

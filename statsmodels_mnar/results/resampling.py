@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
+from ..errors import AbsentError
 from . import bootstrap, jackknife, simulation
 from .bootstrap import BootstrapResults, Kind
 from .groups import group_codes
@@ -127,7 +128,7 @@ class Resampling(GenericLikelihoodModelResults):
             at |= {"llf": solution.value, "status": solution.status.name.lower()}
             rows.append(at | {"iterations": solution.n_iter})
         if not rows:
-            raise ValueError("multistart needs normalization='free' and method='newton'")
+            raise AbsentError("multistart needs normalization='free' and method='newton'")
         return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
 
     def _codes(self, groups: Any) -> tuple[NDArray[np.int64], ...]:
