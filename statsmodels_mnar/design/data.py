@@ -43,7 +43,7 @@ from statsmodels_mnar.design.values import (
     subset_positions,
     warn_dropped,
 )
-from statsmodels_mnar.errors import DesignError
+from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["Design", "design_from_arrays", "design_from_formula", "over_rows"]
 
@@ -480,13 +480,21 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
                 "from arrays, or loaded from a file); pass the values"
             )
         if values not in frame:
-            raise ValueError(f"{name}={values!r} is not a column of the data")
+            raise ValueError(
+                f"{name}={values!r} is not a column of the data; those are {listing(frame, 20)}"
+            )
         check_unique(frame, [values])
-        values = np.asarray(frame[values])
-    total = design.nobs + sum(design.dropped)
+        return np.asarray(frame[values].iloc[design.kept])
+    total = design.nobs + sum(design.dropped) if frame is None else len(frame)
     if isinstance(values, pd.Series):
-        values = _aligned(values, design, name)
+        return _aligned(values, design, total, name)
     values = pd.Series(values).to_numpy()  # which reads masks as missing values
+    if len(values) == total == design.nobs and (np.diff(design.kept) != 1).any():
+        raise ValueError(
+            f"{name} has {total} values, which may be meant for the rows of the data or for the "
+            "rows used: subset brought these into another order. Pass a column name, or a Series "
+            "with the index of the data"
+        )
     if len(values) == total and total != design.nobs:
         values = values[design.kept]
     if len(values) != design.nobs:
@@ -497,18 +505,18 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
     return values
 
 
-def _aligned(values: pd.Series, design: Design, name: str) -> NDArray[Any]:
+def _aligned(values: pd.Series, design: Design, total: int, name: str) -> NDArray[Any]:
     """By labels where these say which row is meant, else by position if the labels agree."""
-    if values.index.is_unique and design.index.is_unique:
-        if design.index.isin(values.index).all():
+    labels, kept = values.index, design.kept
+    # A row that subset took twice has its label twice; rows that share a label are others.
+    if labels.is_unique and len(pd.unique(kept)) == design.index.nunique():
+        if design.index.isin(labels).all():
             return values.loc[design.index].to_numpy()
-        agree = False
-    else:
-        kept = values.index if len(values) == design.nobs else values.index.take(design.kept)
-        agree = kept.equals(design.index)
-    if not agree:
-        raise ValueError(
-            f"the index of {name} is not that of the data; pass {name}.to_numpy() if its values "
-            "are in the order of the rows"
-        )
-    return values.to_numpy()
+    elif len(values) == design.nobs and labels.equals(design.index):
+        return values.to_numpy()
+    elif len(values) == total and labels.take(kept).equals(design.index):
+        return values.to_numpy()[kept]
+    raise ValueError(
+        f"the index of {name} is not that of the data; pass {name}.to_numpy() if its values are in "
+        "the order of the rows"
+    )

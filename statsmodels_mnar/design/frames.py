@@ -40,6 +40,21 @@ def as_frame(data: Any) -> pd.DataFrame:
     )
 
 
+def owned(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as it is now, whatever the user does to it later.
+
+    Where pandas copies on write (always from version 3 on) nothing is copied until the user writes
+    to the frame, and then only the columns written to.
+    """
+    return frame.copy(deep=not _copies_on_write())
+
+
+def _copies_on_write() -> bool:
+    if int(pd.__version__.split(".")[0]) >= 3:
+        return True
+    return pd.get_option("mode.copy_on_write") is True  # False or "warn" otherwise
+
+
 def check_unique(data: pd.DataFrame, names: Iterable[str]) -> None:
     """Refuse names that more than one column has."""
     for name in names:

@@ -152,7 +152,7 @@ class Curves(GenericLikelihoodModelResults):
         model = self.model
         own = None
         if model._frame is not None and model.design.nobs:
-            own = as_frame(model._frame).iloc[model.design.kept]
+            own = model._frame.iloc[model.design.kept]
         rows = own if data is None else as_frame(data)
         if rows is None:
             raise ValueError("data is needed: this model no longer has its own")

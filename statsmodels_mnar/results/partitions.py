@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import FormulaSpec, rebuild
+from ..design.values import as_floats
 from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..inference.margins import Column, average_effects, held
@@ -61,7 +62,7 @@ class FramePredictor:
             read = any(q.which in need for q in self.quantities)
             parts.append(rebuild(spec, frame).to_numpy() if read else None)
             known = read and offset is not None
-            offsets.append(frame[offset].to_numpy(dtype=float) if known else None)
+            offsets.append(as_floats(frame[offset], str(offset)) if known else None)
         values = {}
         for q in self.quantities:
             used = [q.which in need for _, _, need in self._equations()]

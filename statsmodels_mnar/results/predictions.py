@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
+from ..design.frames import as_frame
 from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..engine.execution import DaskPartitions, LocalPartitions, Store
@@ -157,6 +158,7 @@ class Predictions(GenericLikelihoodModelResults):
         if isinstance(design, SavedDesign):
             design.check_columns(exog, exog_select)
         if exog is not None and transform and formulas and exog_select is None:
+            exog = as_frame(exog)
             offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
             exog, exog_select = self.model.design_for(exog, which)
         index = None
