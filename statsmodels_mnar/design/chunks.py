@@ -23,10 +23,13 @@ from statsmodels_mnar.design.formula import (
     check_terms,
     errors_named,
     evaluate_again,
+    evaluate_left,
     names_used,
     parse,
+    terms_across_rows,
 )
 from statsmodels_mnar.design.frames import plain
+from statsmodels_mnar.design.rowwise import IN_PARTITIONS, by_row, check_alone, differing
 from statsmodels_mnar.design.values import (
     Dropped,
     Floats,
@@ -82,6 +85,7 @@ class Recipe:
 
     def look(self, frame: pd.DataFrame) -> Look:
         """Count the rows, and find the categories in use."""
+        self._check_left(frame)
         _, _, keep, dropped = self._read(frame)
         known, used = {}, {}
         for name in dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns):
@@ -92,6 +96,22 @@ class Recipe:
                     tuple(kept.cat.categories),
                 )
         return Look(len(frame), dropped, known, used)
+
+    def _check_left(self, frame: pd.DataFrame) -> None:
+        """Refuse left sides that depend on other rows, as ``I(y > y.median())`` does."""
+        for formula in (self.outcome, self.select):
+            if formula.lhs is None or by_row(formula.lhs, formula.namespace):
+                continue
+
+            def values(rows: pd.DataFrame, formula: Formula = formula) -> pd.DataFrame:
+                found, known = evaluate_left(formula, rows)
+                return pd.DataFrame({"": np.asarray(found, float)}, index=np.flatnonzero(known))
+
+            try:
+                across = differing(values(frame), frame, values, np.zeros(1, int)).any()
+            except (TypeError, ValueError):  # no numbers, which is said where they are read
+                continue
+            check_alone([formula.lhs] if across else [], formula.lhs, IN_PARTITIONS)
 
     def _read(self, frame: pd.DataFrame) -> tuple[Floats, Floats, np.ndarray, Dropped]:
         extras, _ = self._extras(frame)
@@ -202,6 +222,7 @@ class Recipe:
             frame = frame.set_axis(pd.RangeIndex(len(rows)), axis=0)
             with errors_named(spec.formula):
                 matrix = evaluate_again(spec, frame)
+            check_alone(terms_across_rows(spec, matrix, frame), spec.formula, IN_PARTITIONS)
             design[matrix.index] = matrix.to_numpy(dtype=float)
         return design
 

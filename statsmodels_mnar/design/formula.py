@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from statsmodels_mnar.design.expressions import (
     to_python,
 )
 from statsmodels_mnar.design.frames import as_frame, check_unique, plain
+from statsmodels_mnar.design.rowwise import IN_NEW_DATA, by_row, check_alone, differing
 from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["FormulaSpec", "rebuild"]
@@ -56,6 +58,7 @@ class FormulaSpec:
     column_names: tuple[str, ...]  # the columns of the design it makes
     namespace: dict[str, Any]  # the caller's names it uses
     info: Any  # patsy's DesignInfo or formulaic's ModelSpec
+    across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
 
     @property
     def term_slices(self) -> dict[str, slice]:
@@ -82,6 +85,10 @@ class FormulaSpec:
         return {
             str(code): "categories" in state for code, (_, state) in self.info.encoder_state.items()
         }
+
+    def check_new_data(self) -> None:
+        """Refuse to evaluate new data where a term depends on other rows."""
+        check_alone(self.across_rows, self.formula, IN_NEW_DATA)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -113,7 +120,8 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     Raises
     ------
     DesignError
-        A column is absent, or a factor has a level not seen when the design was built.
+        A column is absent, a factor has a level not seen when the design was built, or a term
+        depends on other rows, as ``I(x - x.mean())`` does; ``center(x)`` remembers the mean.
 
     Examples
     --------
@@ -126,6 +134,7 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     0        1.0        0.0
     1        NaN        NaN
     """
+    spec.check_new_data()
     data = as_frame(data)
     absent = [name for name in spec.columns if name not in data.columns]
     if absent:
@@ -228,7 +237,7 @@ def parse(
                     borrowed[name] = value
                     side.append(name)
                 else:
-                    namespace[name] = value
+                    namespace[name] = _own(value)
             elif name in quoted or name not in known:
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
@@ -315,7 +324,25 @@ def evaluate_right(
         namespace={name: formula.namespace[name] for name in names_used(formula)},
         info=manager.spec,
     )
-    return design, spec
+    return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
+
+
+def terms_across_rows(
+    spec: FormulaSpec, matrix: pd.DataFrame, rows: pd.DataFrame
+) -> tuple[str, ...]:
+    """The terms whose values for some ``rows`` are not those of their design, ``matrix``."""
+    codes = _factor_codes(spec.formula, spec.engine)
+    doubtful = [code for code in codes if not by_row(code, spec.namespace)]
+    if not doubtful:
+        return ()
+    terms = {
+        str(term): columns
+        for term, columns in spec.term_slices.items()
+        if any(code.strip("{}") in str(term) for code in doubtful)
+    }
+    read = np.r_[tuple(terms.values())] if terms else np.arange(matrix.shape[1])
+    found = differing(matrix, rows, partial(_evaluate_again, spec), read)
+    return tuple(term for term, columns in terms.items() if found[columns].any())
 
 
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
@@ -381,20 +408,21 @@ def names_used(formula: Formula) -> set[str]:
     return used & set(formula.namespace)
 
 
-def _factor_codes(rhs: str, engine: Engine) -> set[str]:
+@lru_cache(maxsize=256)
+def _factor_codes(rhs: str, engine: Engine) -> frozenset[str]:
     if engine == "patsy":
         terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
-        return {factor.code for term in terms for factor in term.factors}
+        return frozenset(factor.code for term in terms for factor in term.factors)
     import formulaic
 
     factors = [factor for term in formulaic.Formula(rhs) for factor in term.factors]
-    return {
+    return frozenset(
         f"`{factor.expr}`"
         if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
         else factor.expr
         for factor in factors
         if factor.eval_method.value != "literal"
-    }
+    )
 
 
 def _as_manager_reads(formula: Formula) -> Any:
@@ -421,6 +449,12 @@ def _builtins(engine: Engine) -> dict[str, Any]:
 
         known = dict(TRANSFORMS)
     return {**vars(__import__("builtins")), **known}
+
+
+def _own(value: Any) -> Any:
+    """Values that users may change later are copied; functions, modules and the like are not."""
+    mutable = (np.ndarray, pd.Series, pd.DataFrame, list, dict, set)
+    return copy.deepcopy(value) if isinstance(value, mutable) else value
 
 
 def _row_long(value: Any, n: int) -> bool:

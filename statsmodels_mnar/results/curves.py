@@ -150,6 +150,8 @@ class Curves(GenericLikelihoodModelResults):
     ) -> pd.DataFrame:
         """Through the formulas."""
         model = self.model
+        for spec in self._specs("p11"):
+            spec.check_new_data()
         own = None
         if model._frame is not None and model.design.nobs:
             own = model._frame.iloc[model.design.kept]

@@ -50,6 +50,12 @@ class FramePredictor:
                 names += [*spec.columns, *([] if offset is None else [offset])]
         return list(dict.fromkeys(names))
 
+    def check(self) -> None:
+        """Refuse what no partition could evaluate, before any is read."""
+        for spec, _, need in self._equations():
+            if any(q.which in need for q in self.quantities):
+                spec.check_new_data()
+
     def _equations(self) -> list[tuple[FormulaSpec, str | None, Any]]:
         needs = (NEEDS_OUTCOME, NEEDS_SELECT)
         return list(zip(self.specs, self.offsets, needs, strict=True))

@@ -130,11 +130,13 @@ class Predictions(GenericLikelihoodModelResults):
         design = self.model.design
         if design.outcome_spec is None or design.select_spec is None:
             raise ValueError("this needs a model built from formulas")
-        return FramePredictor(
+        predictor = FramePredictor(
             tuple(self.model._quantity(self.params, name) for name in which),
             (design.outcome_spec, design.select_spec),
             self.model._offset_columns,
         )
+        predictor.check()
+        return predictor
 
     def _check_new(self, *offsets: Any) -> None:
         if any(offset is not None for offset in offsets):
