@@ -111,7 +111,9 @@ def test_terms_of_single_rows_are_taken(data, term):
     assert model.design.outcome_names == design.outcome_names
 
 
-@pytest.mark.parametrize("formulas", [("I(x1 > x1.mean()) ~ x2", "s ~ z"), ("y ~ x2", "I(z > z.mean()) ~ z")])
+@pytest.mark.parametrize(
+    "formulas", [("I(x1 > x1.mean()) ~ x2", "s ~ z"), ("y ~ x2", "I(z > z.mean()) ~ z")]
+)
 def test_left_sides_in_partitions(data, formulas):
     with pytest.raises(DesignError, match="depends on other rows"):
         GreeneSelectionLogit.from_formula(

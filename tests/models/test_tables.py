@@ -114,17 +114,17 @@ CALLS = {
         .summary_frame()
     ),
     "get_margeff": lambda results, table: results.get_margeff(variables=["x1"]).summary_frame(),
-    "get_margeff of new data": lambda results, table: (
-        results.get_margeff(variables=["x2"], data=table()).summary_frame()
-    ),
+    "get_margeff of new data": lambda results, table: results.get_margeff(
+        variables=["x2"], data=table()
+    ).summary_frame(),
     "probabilities_along": lambda results, table: results.probabilities_along("x1", [0.0, 1.0]),
-    "probabilities_along new data": lambda results, table: (
-        results.probabilities_along("x1", [0.0, 1.0], data=table())
+    "probabilities_along new data": lambda results, table: results.probabilities_along(
+        "x1", [0.0, 1.0], data=table()
     ),
     "predict": lambda results, table: results.predict(table(), which="p11"),
-    "get_prediction": lambda results, table: (
-        results.get_prediction(table(), average=True).summary_frame()
-    ),
+    "get_prediction": lambda results, table: results.get_prediction(
+        table(), average=True
+    ).summary_frame(),
     "impute": lambda results, table: results.impute(2, rng=0)[1][["y", "x1"]],
 }
 
