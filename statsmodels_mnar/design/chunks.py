@@ -23,15 +23,18 @@ from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
     check_terms,
+    check_types,
     errors_named,
     evaluate_again,
     evaluate_left,
     names_used,
     parse,
+    readable,
     terms_across_rows,
 )
 from statsmodels_mnar.design.frames import plain
 from statsmodels_mnar.design.rowwise import IN_PARTITIONS, by_row, check_alone, differing
+from statsmodels_mnar.design.size import check_columns
 from statsmodels_mnar.design.values import (
     Dropped,
     Floats,
@@ -88,6 +91,8 @@ class Recipe:
 
     def look(self, frame: pd.DataFrame) -> Look:
         """Count the rows, and find the categories in use."""
+        for formula in (self.outcome, self.select):
+            check_types(formula, frame)
         self._check_left(frame)
         _, _, keep, dropped = self._read(frame)
         known, used, kinds = {}, {}, {}
@@ -160,6 +165,9 @@ class Recipe:
             )
             for formula, info in zip(formulas, infos, strict=True)
         ]
+        most = max((look.n_rows for look in looks), default=0)
+        for spec in specs:
+            check_columns(spec.formula, len(spec.column_names), most, {})
         return replace(known, specs=(specs[0], specs[1]))
 
     def _complete(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -168,6 +176,7 @@ class Recipe:
         rows = plain(frame.loc[self._read(frame)[2], names], learn=True)
         for formula in (self.outcome, self.select):
             check_terms(formula, rows)
+        rows = readable(rows, f"{self.outcome.rhs} + {self.select.rhs[1:]}", "patsy")
         for name, categories in self.categories.items():
             rows[name] = rows[name].cat.set_categories(list(categories))
         return rows
@@ -222,7 +231,7 @@ class Recipe:
     def _matrix(self, spec: FormulaSpec, rows: pd.DataFrame) -> Floats:
         design = np.full((len(rows), len(spec.column_names)), np.nan)
         if len(rows):
-            frame = plain(rows[list(spec.columns)], learn=False)
+            frame = readable(plain(rows[list(spec.columns)], learn=False), spec.formula, "patsy")
             frame = frame.set_axis(pd.RangeIndex(len(rows)), axis=0)
             with errors_named(spec.formula):
                 matrix = evaluate_again(spec, frame)

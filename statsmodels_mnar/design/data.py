@@ -17,6 +17,7 @@ from statsmodels.formula._manager import FormulaManager
 from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
+    check_types,
     evaluate_left,
     evaluate_right,
     parse,
@@ -206,6 +207,8 @@ def design_from_formula(
     select, borrowed_select = parse(select_formula, data, env, engine, "select_formula")
     if outcome.lhs is None:
         raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
+    for each in (outcome, select):
+        check_types(each, data)
     extras, weight_kind = read_extras(
         data.index, data, offset, offset_select, freq_weights, prob_weights
     )
@@ -220,6 +223,10 @@ def design_from_formula(
     kept = np.flatnonzero(keep)
     dropped = dropped._replace(subset=len(data) - len(np.unique(positions)))
     check_rows_left(len(kept), dropped)
+    labelled = kept[s[kept] == 1]  # before the designs are built, which takes long
+    check_binary(y[labelled], outcome.lhs, "outcome", data.index, positions[labelled])
+    if weight_kind is not None and not np.isnan(extras[weight_kind][kept]).any():
+        check_weights(extras[weight_kind][kept], weight_kind, data.index[positions[kept]])
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
     X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from statsmodels_mnar.design.expressions import (
 )
 from statsmodels_mnar.design.frames import as_frame, check_unique, plain
 from statsmodels_mnar.design.rowwise import IN_NEW_DATA, by_row, check_alone, differing
+from statsmodels_mnar.design.size import check_size
 from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["FormulaSpec", "rebuild"]
@@ -36,6 +37,7 @@ __all__ = ["FormulaSpec", "rebuild"]
 Engine = Literal["patsy", "formulaic"]
 
 _POWERS_FIT = 1_000  # integers whose sixth power is one
+_SAMPLE = 1_000  # rows that show what an object column holds
 _EXACT = 2**53  # below it, floats are integers too
 
 # Of pandas' infer_dtype: what is neither numbers nor levels.
@@ -146,12 +148,12 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     complete = frame[frame.notna().all(axis=1)]
     design = np.full((len(frame), len(spec.column_names)), np.nan)
     if len(complete):
-        rows = plain(complete, learn=False)
+        rows = readable(plain(complete, learn=False), spec.formula, spec.engine)
         for name in spec.numbers:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-        design[matrix.index] = matrix.to_numpy(dtype=float)
+            design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
@@ -300,6 +302,10 @@ def evaluate_right(
     rows = plain(frame[list(formula.rhs_columns)], learn=True)
     rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
     check_terms(formula, rows)
+    rows = readable(rows, formula.rhs, formula.engine)
+    levels = _levels(formula, rows)
+    if levels:
+        check_size(formula.rhs, _factors_by_term(formula.rhs, formula.engine), levels, len(rows))
     if na_action == "drop":
         action = manager.get_na_action("drop")
     else:
@@ -312,10 +318,11 @@ def evaluate_right(
 
     with errors_named(formula.rhs):
         matrix = evaluate(rows, manager)
+        values = matrix.to_numpy(dtype=float)
     codes = _factor_codes(formula.rhs, formula.engine)
     check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
-    design[matrix.index] = matrix.to_numpy(dtype=float)
+    design[matrix.index] = values
     spec = FormulaSpec(
         formula=formula.rhs,
         engine=formula.engine,
@@ -345,6 +352,27 @@ def terms_across_rows(
     return tuple(term for term, columns in terms.items() if found[columns].any())
 
 
+def check_types(formula: Formula, data: pd.DataFrame) -> None:
+    """Refuse dates and the like by the types of the columns, before any work with their values."""
+    for code in _factor_codes(formula.rhs, formula.engine):
+        name = column_named(code, formula.rhs_columns)
+        if name is None or name not in data or not isinstance(data[name], pd.Series):
+            continue
+        column = data[name].iloc[:_SAMPLE]
+        if isinstance(column.dtype, pd.ArrowDtype):
+            column = column.astype(object)
+        kind = pdt.infer_dtype(column, skipna=True)
+        if kind in _NO_TERMS:
+            _refuse_kind(name, formula.rhs, kind)
+
+
+def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
+    raise DesignError(
+        f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. Compute numbers from "
+        f"it, such as the days since a date, or write C({name}) for levels."
+    )
+
+
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
     """Refuse columns that are no covariates as they stand, such as dates and identifiers."""
     for code in _factor_codes(formula.rhs, formula.engine):
@@ -353,11 +381,12 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
             continue
         column = rows[name]
         kind = pdt.infer_dtype(column)
-        nested = kind == "mixed" and not column.map(pdt.is_hashable).all()  # lists, structs
-        if kind in _NO_TERMS or nested:
+        if kind in _NO_TERMS:
+            _refuse_kind(name, formula.rhs, kind)
+        if kind == "mixed" and not column.map(pdt.is_hashable).all():
             raise DesignError(
-                f"{name} in {formula.rhs!r} is of type {kind}, neither numbers nor levels. Compute "
-                f"numbers from it, such as the days since a date, or write C({name}) for levels."
+                f"{name} in {formula.rhs!r} holds lists or other nested values, neither numbers "
+                "nor levels. Compute numbers or text from them in a column of its own."
             )
         # Numbers that were read as text, most often; a design with a column for each would be huge.
         if kind not in ("string", "mixed"):
@@ -369,6 +398,52 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
                 f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
                 f"write C({name}) if each value is a level of its own."
             )
+
+
+def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
+    """Rows in which columns that enter by their levels have types that patsy reads.
+
+    Times with a zone, periods and intervals are types of pandas, not of numpy; as levels they can
+    be objects. Columns that expressions such as ``t.dt.hour`` read keep their type.
+    """
+    odd = [name for name in rows if _of_pandas_alone(rows[name])]
+    if not odd:
+        return rows
+    codes, columns = _factor_codes(rhs, engine), tuple(rows.columns)
+    for name in odd:
+        reading = [code for code in codes if name in set().union(*names_read([code]))]
+        if any(column_coded(code, columns) != name for code in reading):
+            continue
+        column = rows[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            rows[name] = column.cat.rename_categories(column.cat.categories.astype(object))
+        else:
+            rows[name] = column.astype(object)
+    return rows
+
+
+def _of_pandas_alone(column: pd.Series) -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    return isinstance(dtype, pd.DatetimeTZDtype | pd.PeriodDtype | pd.IntervalDtype)
+
+
+def _levels(formula: Formula, rows: pd.DataFrame) -> dict[str, int]:
+    """How many levels the factors have that are columns, by their codes."""
+    found = {}
+    for code in _factor_codes(formula.rhs, formula.engine):
+        name = column_coded(code, formula.rhs_columns)
+        if name is None:
+            continue
+        column = rows[name]
+        numeric = pdt.is_numeric_dtype(column.dtype)
+        if not numeric or column_named(code, formula.rhs_columns) is None:
+            try:
+                found[code] = max(int(column.nunique()), 1)
+            except TypeError:  # values without a hash, of which the engine complains
+                continue
+    return found
 
 
 def check_integers(
@@ -408,20 +483,27 @@ def names_used(formula: Formula) -> set[str]:
     return used & set(formula.namespace)
 
 
-@lru_cache(maxsize=256)
 def _factor_codes(rhs: str, engine: Engine) -> frozenset[str]:
+    return frozenset(code for term in _factors_by_term(rhs, engine) for code in term)
+
+
+@lru_cache(maxsize=256)
+def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
+    """The codes of the factors of each term."""
     if engine == "patsy":
         terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
-        return frozenset(factor.code for term in terms for factor in term.factors)
+        return tuple(tuple(factor.code for factor in term.factors) for term in terms)
     import formulaic
 
-    factors = [factor for term in formulaic.Formula(rhs) for factor in term.factors]
-    return frozenset(
-        f"`{factor.expr}`"
-        if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
-        else factor.expr
-        for factor in factors
-        if factor.eval_method.value != "literal"
+    return tuple(
+        tuple(
+            f"`{factor.expr}`"
+            if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
+            else factor.expr
+            for factor in term.factors
+            if factor.eval_method.value != "literal"
+        )
+        for term in formulaic.Formula(rhs)
     )
 
 

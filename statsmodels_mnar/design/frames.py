@@ -17,6 +17,13 @@ _LONGEST = np.iinfo(np.int64).max
 def as_frame(data: Any) -> pd.DataFrame:
     """A DataFrame from what users pass as data."""
     if isinstance(data, pd.DataFrame):
+        if isinstance(data.columns, pd.MultiIndex):
+            raise DesignError(
+                f"data has columns of {data.columns.nlevels} levels, such as "
+                f"{data.columns[0] if len(data.columns) else ()}, which formulas cannot name. "
+                "Join them first, as in data.columns = ['_'.join(map(str, c)) for c in "
+                "data.columns]."
+            )
         return data
     if isinstance(data, pd.Series):
         return data.to_frame().T.infer_objects()
