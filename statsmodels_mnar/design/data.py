@@ -214,19 +214,25 @@ def design_from_formula(
     )
 
     positions = subset_positions(data.index, subset)
-    frame = _columns_used(data, borrowed | borrowed_select, outcome, select).iloc[positions]
-    extras = {name: values[positions] for name, values in extras.items()}
+    frame = _columns_used(data, borrowed | borrowed_select, outcome, select)
+    rows = data.index
+    if subset is not None:
+        frame, rows = frame.iloc[positions], rows[positions]
+        extras = {name: values[positions] for name, values in extras.items()}
 
-    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing, data.index[positions])
+    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing, rows)
     select_name = selection_name(outcome, select)
     warn_dropped(dropped, outcome.lhs, select_name)
     kept = np.flatnonzero(keep)
-    dropped = dropped._replace(subset=len(data) - len(np.unique(positions)))
+    if subset is not None:
+        unused = np.ones(len(data), dtype=bool)
+        unused[positions] = False
+        dropped = dropped._replace(subset=int(unused.sum()))
     check_rows_left(len(kept), dropped)
     labelled = kept[s[kept] == 1]  # before the designs are built, which takes long
-    check_binary(y[labelled], outcome.lhs, "outcome", data.index, positions[labelled])
-    if weight_kind is not None and not np.isnan(extras[weight_kind][kept]).any():
-        check_weights(extras[weight_kind][kept], weight_kind, data.index[positions[kept]])
+    check_binary(y[labelled], outcome.lhs, "outcome", rows, labelled)
+    if weight_kind is not None:
+        check_weights(extras[weight_kind][kept], weight_kind, rows[kept])
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
     X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
@@ -471,7 +477,7 @@ def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formu
             check_unique(data, [name])
         column = borrowed[name] if name in borrowed else data[name]
         columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)), copy=False)  # they are read only
 
 
 def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:

@@ -367,10 +367,12 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
 
 
 def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
-    raise DesignError(
-        f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. Compute numbers from "
-        f"it, such as the days since a date, or write C({name}) for levels."
+    advice = (
+        f"Compute numbers from it, such as the days since a date, or write C({name}) for levels."
     )
+    if kind == "complex":
+        advice = f"Compute real numbers from it, such as np.real({name}) or np.abs({name})."
+    raise DesignError(f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. {advice}")
 
 
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:

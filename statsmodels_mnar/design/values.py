@@ -189,9 +189,7 @@ def _recoded(name: str, levels: list[str]) -> str:
     """How to say which level counts as one: nobody but the user knows, so both are shown."""
     ways = [f"I({name} == {level})" for level in levels]
     if len(ways) == 2:
-        return (
-            f"Write {ways[0]} or {ways[1]} in the formula: the level that you write counts as 1."
-        )
+        return f"Write {ways[0]} or {ways[1]} in the formula: the level that you write counts as 1."
     return f"Write I({name} == level) in the formula, with the level that counts as 1."
 
 
@@ -210,7 +208,9 @@ def check_binary(
     if bad.any():
         if rows is not None and positions is not None:
             rows = rows[positions]
-        shown = [np.format_float_positional(value, trim="-") for value in np.unique(values)]
+        shown = [
+            np.format_float_positional(value, trim="-") for value in np.sort(pd.unique(values))
+        ]
         raise DesignError(
             f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}{_first(bad, rows)}. "
             f"{_recoded(name, shown)}"
