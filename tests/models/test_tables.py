@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -84,8 +85,8 @@ def clean(data):
 
 @pytest.fixture(scope="module")
 def by_kind(data):
-    """Fits of every kind of table."""
-    return {name: fitted(make(data)) for name, make in KINDS.items()}
+    """Fits of every kind of table, each made once."""
+    return cache(lambda kind: fitted(KINDS[kind](data)))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_table_gives_the_numbers_of_the_plain_frame(by_kind, expected, data, kind, call):
-    found = CALLS[call](by_kind[kind], lambda: KINDS[kind](data[:NEW]))
+    found = CALLS[call](by_kind(kind), lambda: KINDS[kind](data[:NEW]))
     same(found, expected[call])
 
 
