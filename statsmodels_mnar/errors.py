@@ -105,8 +105,18 @@ class NoVariationError(DesignError):
     """
 
 
-class NotInMemoryError(DesignError):
-    """Something needs all rows at once, and they are in partitions.
+class AbsentError(ValueError, AttributeError):
+    """A property has no value here.
+
+    It is an AttributeError because Python asks for properties too: ``hasattr``, ``getattr`` with a
+    default, ``inspect.getmembers`` and the completion of notebooks let no other error pass.
+    """
+
+
+class NotInMemoryError(AbsentError, DesignError):
+    """Something needs all rows at once, and they are in partitions, or were removed.
+
+    It is an AttributeError as well: ``hasattr(model.design, "X")`` is False then.
 
     Examples
     --------

@@ -12,12 +12,13 @@ import pytest
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "progress": set(),
+    "escaping": set(),
     "design": {"errors"},
     "engine": set(),
     "inference": {"engine", "errors"},
-    "results": {"inference", "engine", "design", "progress", "errors"},
+    "results": {"inference", "engine", "design", "progress", "escaping", "errors"},
     "models": {"design", "engine", "inference", "results", "progress", "errors"},
-    "baselines": {"design", "engine", "errors"},
+    "baselines": {"design", "engine", "escaping", "errors"},
     "datasets": {"design", "engine", "errors"},
     "comparison": {"baselines", "models", "results", "inference", "design", "engine", "errors"},
     "montecarlo": {

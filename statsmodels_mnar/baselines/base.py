@@ -29,6 +29,7 @@ from ..design.values import new_matrix
 from ..engine.binary import BinaryFit, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 from ..errors import warn
+from ..escaping import EscapedSummary2
 
 Floats = NDArray[np.float64]
 
@@ -292,7 +293,7 @@ class BaselineResults:
         table = self.tidy(alpha).drop(columns=["equation", "term"])
         limits = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
         table.columns = ["Coef.", "Std.Err.", "z", "P>|z|", *limits]
-        result = Summary()
+        result = EscapedSummary2()
         result.add_title(f"{type(self.model).__name__}: {self.model.design.outcome_name}")
         result.add_dict(
             {

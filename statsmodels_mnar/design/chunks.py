@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import patsy
+from pandas.api import types as pdt
 from patsy.build import design_matrix_builders
 from statsmodels.formula._manager import FormulaManager
 
@@ -21,12 +23,18 @@ from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
     check_terms,
+    check_types,
     errors_named,
     evaluate_again,
+    evaluate_left,
     names_used,
     parse,
+    readable,
+    terms_across_rows,
 )
 from statsmodels_mnar.design.frames import plain
+from statsmodels_mnar.design.rowwise import IN_PARTITIONS, by_row, check_alone, differing
+from statsmodels_mnar.design.size import check_columns
 from statsmodels_mnar.design.values import (
     Dropped,
     Floats,
@@ -52,6 +60,7 @@ class Look:
     dropped: Dropped
     categories: Categories  # of columns of pandas' categorical type
     used: Categories  # those that a complete row has
+    kinds: dict[str, str] = field(default_factory=dict)  # of columns that have complete rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +91,11 @@ class Recipe:
 
     def look(self, frame: pd.DataFrame) -> Look:
         """Count the rows, and find the categories in use."""
+        for formula in (self.outcome, self.select):
+            check_types(formula, frame)
+        self._check_left(frame)
         _, _, keep, dropped = self._read(frame)
-        known, used = {}, {}
+        known, used, kinds = {}, {}, {}
         for name in dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns):
             if isinstance(frame[name].dtype, pd.CategoricalDtype):
                 kept = frame.loc[keep, name].cat.remove_unused_categories()
@@ -91,7 +103,25 @@ class Recipe:
                     tuple(frame[name].cat.categories),
                     tuple(kept.cat.categories),
                 )
-        return Look(len(frame), dropped, known, used)
+            elif keep.any():
+                kinds[name] = _kind(frame.loc[keep, name])
+        return Look(len(frame), dropped, known, used, kinds)
+
+    def _check_left(self, frame: pd.DataFrame) -> None:
+        """Refuse left sides that depend on other rows, as ``I(y > y.median())`` does."""
+        for formula in (self.outcome, self.select):
+            if formula.lhs is None or by_row(formula.lhs, formula.namespace):
+                continue
+
+            def values(rows: pd.DataFrame, formula: Formula = formula) -> pd.DataFrame:
+                found, known = evaluate_left(formula, rows)
+                return pd.DataFrame({"": np.asarray(found, float)}, index=np.flatnonzero(known))
+
+            try:
+                across = differing(values(frame), frame, values, np.zeros(1, int)).any()
+            except (TypeError, ValueError):  # no numbers, which is said where they are read
+                continue
+            check_alone([formula.lhs] if across else [], formula.lhs, IN_PARTITIONS)
 
     def _read(self, frame: pd.DataFrame) -> tuple[Floats, Floats, np.ndarray, Dropped]:
         extras, _ = self._extras(frame)
@@ -109,6 +139,7 @@ class Recipe:
         frames : callable
             Starts another pass over the chunks; only as many as the formulas need are made.
         """
+        _check_kinds(looks)
         known = replace(self, categories=_in_use(looks))
         formulas = (self.outcome, self.select)
         namespace = self.outcome.namespace | self.select.namespace
@@ -120,11 +151,9 @@ class Recipe:
                     yield complete
 
         with errors_named(" and ".join(formula.rhs for formula in formulas)):
-            infos = design_matrix_builders(
-                [patsy.ModelDesc.from_formula(formula.rhs).rhs_termlist for formula in formulas],
-                chunks,
-                patsy.EvalEnvironment([{name: value} for name, value in namespace.items()]),
-            )
+            termlists = [patsy.ModelDesc.from_formula(f.rhs).rhs_termlist for f in formulas]
+            scope = patsy.EvalEnvironment([{name: value} for name, value in namespace.items()])
+            infos = _learned(termlists, chunks, scope)
         specs = [
             FormulaSpec(
                 formula=formula.rhs,
@@ -136,6 +165,9 @@ class Recipe:
             )
             for formula, info in zip(formulas, infos, strict=True)
         ]
+        most = max((look.n_rows for look in looks), default=0)
+        for spec in specs:
+            check_columns(spec.formula, len(spec.column_names), most, {})
         return replace(known, specs=(specs[0], specs[1]))
 
     def _complete(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -144,6 +176,7 @@ class Recipe:
         rows = plain(frame.loc[self._read(frame)[2], names], learn=True)
         for formula in (self.outcome, self.select):
             check_terms(formula, rows)
+        rows = readable(rows, f"{self.outcome.rhs} + {self.select.rhs[1:]}", "patsy")
         for name, categories in self.categories.items():
             rows[name] = rows[name].cat.set_categories(list(categories))
         return rows
@@ -198,12 +231,91 @@ class Recipe:
     def _matrix(self, spec: FormulaSpec, rows: pd.DataFrame) -> Floats:
         design = np.full((len(rows), len(spec.column_names)), np.nan)
         if len(rows):
-            frame = plain(rows[list(spec.columns)], learn=False)
+            frame = readable(plain(rows[list(spec.columns)], learn=False), spec.formula, "patsy")
             frame = frame.set_axis(pd.RangeIndex(len(rows)), axis=0)
             with errors_named(spec.formula):
                 matrix = evaluate_again(spec, frame)
+            check_alone(terms_across_rows(spec, matrix, frame), spec.formula, IN_PARTITIONS)
             design[matrix.index] = matrix.to_numpy(dtype=float)
         return design
+
+
+def _learned(
+    termlists: list[Any], chunks: Callable[[], Iterable[pd.DataFrame]], scope: Any
+) -> list[Any]:
+    """patsy's design infos, with the levels of all chunks.
+
+    patsy stops looking for the levels of a factor where it has seen two that equal False and True,
+    and 0 and 1 do. Where a later chunk has others, it is asked again with rows of these in front.
+    """
+    passes = 0
+
+    def counted() -> Iterable[pd.DataFrame]:
+        nonlocal passes
+        passes += 1
+        return chunks()
+
+    infos = design_matrix_builders(termlists, counted, scope)
+    unseen = _unseen_levels(infos, chunks)
+    if unseen is None:
+        return infos
+    left = passes  # in the last of them patsy looks for levels
+
+    def again() -> Iterable[pd.DataFrame]:
+        nonlocal left
+        left -= 1
+        return chunks() if left else chain([unseen], chunks())
+
+    return design_matrix_builders(termlists, again, scope)
+
+
+def _unseen_levels(
+    infos: list[Any], chunks: Callable[[], Iterable[pd.DataFrame]]
+) -> pd.DataFrame | None:
+    """Rows with levels beside 0 and 1 of factors that seem to have these two only."""
+    binary = {
+        factor: info.state
+        for design in infos
+        for factor, info in design.factor_infos.items()
+        if info.type == "categorical" and set(info.categories) == {0, 1}
+    }
+    rows = []
+    for number, chunk in enumerate(chunks() if binary else ()):
+        for factor, state in list(binary.items()):
+            values = factor.eval(state, chunk)
+            values = pd.Series(getattr(values, "data", values)).reset_index(drop=True)
+            if number == 0 and values.dtype == bool:  # as every other chunk has them
+                del binary[factor]
+                continue
+            others = values[~values.isin([0, 1])].drop_duplicates()
+            rows.append(chunk.iloc[others.index])
+        if not binary:
+            break
+    found = pd.concat(rows) if rows else None
+    return found if found is not None and len(found) else None
+
+
+def _kind(column: pd.Series) -> str:
+    """What formulas take the values of a column for."""
+    dtype = column.dtype
+    if pdt.is_object_dtype(dtype):
+        dtype = plain(column.to_frame(), learn=False).dtypes.iloc[0]
+    if pdt.is_bool_dtype(dtype):
+        return "booleans"
+    return "numbers" if pdt.is_numeric_dtype(dtype) else "text or other values"
+
+
+def _check_kinds(looks: list[Look]) -> None:
+    """Refuse columns that are numbers in one chunk and something else in another."""
+    seen: dict[str, str] = {}
+    for look in looks:
+        for name, kind in look.kinds.items():
+            if seen.setdefault(name, kind) != kind:
+                raise DesignError(
+                    f"{name} holds {seen[name]} in one partition and {kind} in another, so that a "
+                    "formula cannot read it in one way. Give the column one type, for example with "
+                    "astype(str) for levels or pandas.to_numeric for numbers."
+                )
 
 
 def _in_use(looks: list[Look]) -> Categories:

@@ -17,6 +17,7 @@ from statsmodels.formula._manager import FormulaManager
 from statsmodels_mnar.design.formula import (
     Formula,
     FormulaSpec,
+    check_types,
     evaluate_left,
     evaluate_right,
     parse,
@@ -43,7 +44,7 @@ from statsmodels_mnar.design.values import (
     subset_positions,
     warn_dropped,
 )
-from statsmodels_mnar.errors import DesignError
+from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["Design", "design_from_arrays", "design_from_formula", "over_rows"]
 
@@ -206,20 +207,32 @@ def design_from_formula(
     select, borrowed_select = parse(select_formula, data, env, engine, "select_formula")
     if outcome.lhs is None:
         raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
+    for each in (outcome, select):
+        check_types(each, data)
     extras, weight_kind = read_extras(
         data.index, data, offset, offset_select, freq_weights, prob_weights
     )
 
     positions = subset_positions(data.index, subset)
-    frame = _columns_used(data, borrowed | borrowed_select, outcome, select).iloc[positions]
-    extras = {name: values[positions] for name, values in extras.items()}
+    frame = _columns_used(data, borrowed | borrowed_select, outcome, select)
+    rows = data.index
+    if subset is not None:
+        frame, rows = frame.iloc[positions], rows[positions]
+        extras = {name: values[positions] for name, values in extras.items()}
 
-    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing, data.index[positions])
+    y, s, keep, dropped = read_rows(outcome, select, frame, extras, missing, rows)
     select_name = selection_name(outcome, select)
     warn_dropped(dropped, outcome.lhs, select_name)
     kept = np.flatnonzero(keep)
-    dropped = dropped._replace(subset=len(data) - len(np.unique(positions)))
+    if subset is not None:
+        unused = np.ones(len(data), dtype=bool)
+        unused[positions] = False
+        dropped = dropped._replace(subset=int(unused.sum()))
     check_rows_left(len(kept), dropped)
+    labelled = kept[s[kept] == 1]  # before the designs are built, which takes long
+    check_binary(y[labelled], outcome.lhs, "outcome", rows, labelled)
+    if weight_kind is not None:
+        check_weights(extras[weight_kind][kept], weight_kind, rows[kept])
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
     X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
@@ -464,7 +477,7 @@ def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formu
             check_unique(data, [name])
         column = borrowed[name] if name in borrowed else data[name]
         columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)))
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(data)), copy=False)  # they are read only
 
 
 def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:
@@ -480,13 +493,21 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
                 "from arrays, or loaded from a file); pass the values"
             )
         if values not in frame:
-            raise ValueError(f"{name}={values!r} is not a column of the data")
+            raise ValueError(
+                f"{name}={values!r} is not a column of the data; those are {listing(frame, 20)}"
+            )
         check_unique(frame, [values])
-        values = np.asarray(frame[values])
-    total = design.nobs + sum(design.dropped)
+        return np.asarray(frame[values].iloc[design.kept])
+    total = design.nobs + sum(design.dropped) if frame is None else len(frame)
     if isinstance(values, pd.Series):
-        values = _aligned(values, design, name)
+        return _aligned(values, design, total, name)
     values = pd.Series(values).to_numpy()  # which reads masks as missing values
+    if len(values) == total == design.nobs and (np.diff(design.kept) != 1).any():
+        raise ValueError(
+            f"{name} has {total} values, which may be meant for the rows of the data or for the "
+            "rows used: subset brought these into another order. Pass a column name, or a Series "
+            "with the index of the data"
+        )
     if len(values) == total and total != design.nobs:
         values = values[design.kept]
     if len(values) != design.nobs:
@@ -497,18 +518,18 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
     return values
 
 
-def _aligned(values: pd.Series, design: Design, name: str) -> NDArray[Any]:
+def _aligned(values: pd.Series, design: Design, total: int, name: str) -> NDArray[Any]:
     """By labels where these say which row is meant, else by position if the labels agree."""
-    if values.index.is_unique and design.index.is_unique:
-        if design.index.isin(values.index).all():
+    labels, kept = values.index, design.kept
+    # A row that subset took twice has its label twice; rows that share a label are others.
+    if labels.is_unique and len(pd.unique(kept)) == design.index.nunique():
+        if design.index.isin(labels).all():
             return values.loc[design.index].to_numpy()
-        agree = False
-    else:
-        kept = values.index if len(values) == design.nobs else values.index.take(design.kept)
-        agree = kept.equals(design.index)
-    if not agree:
-        raise ValueError(
-            f"the index of {name} is not that of the data; pass {name}.to_numpy() if its values "
-            "are in the order of the rows"
-        )
-    return values.to_numpy()
+    elif len(values) == design.nobs and labels.equals(design.index):
+        return values.to_numpy()
+    elif len(values) == total and labels.take(kept).equals(design.index):
+        return values.to_numpy()[kept]
+    raise ValueError(
+        f"the index of {name} is not that of the data; pass {name}.to_numpy() if its values are in "
+        "the order of the rows"
+    )

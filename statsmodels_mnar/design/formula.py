@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import partial
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,8 @@ from statsmodels_mnar.design.expressions import (
     to_python,
 )
 from statsmodels_mnar.design.frames import as_frame, check_unique, plain
+from statsmodels_mnar.design.rowwise import IN_NEW_DATA, by_row, check_alone, differing
+from statsmodels_mnar.design.size import check_size
 from statsmodels_mnar.errors import DesignError, listing
 
 __all__ = ["FormulaSpec", "rebuild"]
@@ -34,6 +37,7 @@ __all__ = ["FormulaSpec", "rebuild"]
 Engine = Literal["patsy", "formulaic"]
 
 _POWERS_FIT = 1_000  # integers whose sixth power is one
+_SAMPLE = 1_000  # rows that show what an object column holds
 _EXACT = 2**53  # below it, floats are integers too
 
 # Of pandas' infer_dtype: what is neither numbers nor levels.
@@ -56,6 +60,7 @@ class FormulaSpec:
     column_names: tuple[str, ...]  # the columns of the design it makes
     namespace: dict[str, Any]  # the caller's names it uses
     info: Any  # patsy's DesignInfo or formulaic's ModelSpec
+    across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
 
     @property
     def term_slices(self) -> dict[str, slice]:
@@ -82,6 +87,10 @@ class FormulaSpec:
         return {
             str(code): "categories" in state for code, (_, state) in self.info.encoder_state.items()
         }
+
+    def check_new_data(self) -> None:
+        """Refuse to evaluate new data where a term depends on other rows."""
+        check_alone(self.across_rows, self.formula, IN_NEW_DATA)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -113,7 +122,8 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     Raises
     ------
     DesignError
-        A column is absent, or a factor has a level not seen when the design was built.
+        A column is absent, a factor has a level not seen when the design was built, or a term
+        depends on other rows, as ``I(x - x.mean())`` does; ``center(x)`` remembers the mean.
 
     Examples
     --------
@@ -126,6 +136,7 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     0        1.0        0.0
     1        NaN        NaN
     """
+    spec.check_new_data()
     data = as_frame(data)
     absent = [name for name in spec.columns if name not in data.columns]
     if absent:
@@ -137,12 +148,12 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     complete = frame[frame.notna().all(axis=1)]
     design = np.full((len(frame), len(spec.column_names)), np.nan)
     if len(complete):
-        rows = plain(complete, learn=False)
+        rows = readable(plain(complete, learn=False), spec.formula, spec.engine)
         for name in spec.numbers:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-        design[matrix.index] = matrix.to_numpy(dtype=float)
+            design[matrix.index] = matrix.to_numpy(dtype=float)
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
@@ -228,7 +239,7 @@ def parse(
                     borrowed[name] = value
                     side.append(name)
                 else:
-                    namespace[name] = value
+                    namespace[name] = _own(value)
             elif name in quoted or name not in known:
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
@@ -291,6 +302,10 @@ def evaluate_right(
     rows = plain(frame[list(formula.rhs_columns)], learn=True)
     rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
     check_terms(formula, rows)
+    rows = readable(rows, formula.rhs, formula.engine)
+    levels = _levels(formula, rows)
+    if levels:
+        check_size(formula.rhs, _factors_by_term(formula.rhs, formula.engine), levels, len(rows))
     if na_action == "drop":
         action = manager.get_na_action("drop")
     else:
@@ -303,10 +318,11 @@ def evaluate_right(
 
     with errors_named(formula.rhs):
         matrix = evaluate(rows, manager)
+        values = matrix.to_numpy(dtype=float)
     codes = _factor_codes(formula.rhs, formula.engine)
     check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
-    design[matrix.index] = matrix.to_numpy(dtype=float)
+    design[matrix.index] = values
     spec = FormulaSpec(
         formula=formula.rhs,
         engine=formula.engine,
@@ -315,7 +331,48 @@ def evaluate_right(
         namespace={name: formula.namespace[name] for name in names_used(formula)},
         info=manager.spec,
     )
-    return design, spec
+    return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
+
+
+def terms_across_rows(
+    spec: FormulaSpec, matrix: pd.DataFrame, rows: pd.DataFrame
+) -> tuple[str, ...]:
+    """The terms whose values for some ``rows`` are not those of their design, ``matrix``."""
+    codes = _factor_codes(spec.formula, spec.engine)
+    doubtful = [code for code in codes if not by_row(code, spec.namespace)]
+    if not doubtful:
+        return ()
+    terms = {
+        str(term): columns
+        for term, columns in spec.term_slices.items()
+        if any(code.strip("{}") in str(term) for code in doubtful)
+    }
+    read = np.r_[tuple(terms.values())] if terms else np.arange(matrix.shape[1])
+    found = differing(matrix, rows, partial(_evaluate_again, spec), read)
+    return tuple(term for term, columns in terms.items() if found[columns].any())
+
+
+def check_types(formula: Formula, data: pd.DataFrame) -> None:
+    """Refuse dates and the like by the types of the columns, before any work with their values."""
+    for code in _factor_codes(formula.rhs, formula.engine):
+        name = column_named(code, formula.rhs_columns)
+        if name is None or name not in data or not isinstance(data[name], pd.Series):
+            continue
+        column = data[name].iloc[:_SAMPLE]
+        if isinstance(column.dtype, pd.ArrowDtype):
+            column = column.astype(object)
+        kind = pdt.infer_dtype(column, skipna=True)
+        if kind in _NO_TERMS:
+            _refuse_kind(name, formula.rhs, kind)
+
+
+def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
+    advice = (
+        f"Compute numbers from it, such as the days since a date, or write C({name}) for levels."
+    )
+    if kind == "complex":
+        advice = f"Compute real numbers from it, such as np.real({name}) or np.abs({name})."
+    raise DesignError(f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. {advice}")
 
 
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
@@ -326,11 +383,12 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
             continue
         column = rows[name]
         kind = pdt.infer_dtype(column)
-        nested = kind == "mixed" and not column.map(pdt.is_hashable).all()  # lists, structs
-        if kind in _NO_TERMS or nested:
+        if kind in _NO_TERMS:
+            _refuse_kind(name, formula.rhs, kind)
+        if kind == "mixed" and not column.map(pdt.is_hashable).all():
             raise DesignError(
-                f"{name} in {formula.rhs!r} is of type {kind}, neither numbers nor levels. Compute "
-                f"numbers from it, such as the days since a date, or write C({name}) for levels."
+                f"{name} in {formula.rhs!r} holds lists or other nested values, neither numbers "
+                "nor levels. Compute numbers or text from them in a column of its own."
             )
         # Numbers that were read as text, most often; a design with a column for each would be huge.
         if kind not in ("string", "mixed"):
@@ -342,6 +400,52 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
                 f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
                 f"write C({name}) if each value is a level of its own."
             )
+
+
+def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
+    """Rows in which columns that enter by their levels have types that patsy reads.
+
+    Times with a zone, periods and intervals are types of pandas, not of numpy; as levels they can
+    be objects. Columns that expressions such as ``t.dt.hour`` read keep their type.
+    """
+    odd = [name for name in rows if _of_pandas_alone(rows[name])]
+    if not odd:
+        return rows
+    codes, columns = _factor_codes(rhs, engine), tuple(rows.columns)
+    for name in odd:
+        reading = [code for code in codes if name in set().union(*names_read([code]))]
+        if any(column_coded(code, columns) != name for code in reading):
+            continue
+        column = rows[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            rows[name] = column.cat.rename_categories(column.cat.categories.astype(object))
+        else:
+            rows[name] = column.astype(object)
+    return rows
+
+
+def _of_pandas_alone(column: pd.Series) -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    return isinstance(dtype, pd.DatetimeTZDtype | pd.PeriodDtype | pd.IntervalDtype)
+
+
+def _levels(formula: Formula, rows: pd.DataFrame) -> dict[str, int]:
+    """How many levels the factors have that are columns, by their codes."""
+    found = {}
+    for code in _factor_codes(formula.rhs, formula.engine):
+        name = column_coded(code, formula.rhs_columns)
+        if name is None:
+            continue
+        column = rows[name]
+        numeric = pdt.is_numeric_dtype(column.dtype)
+        if not numeric or column_named(code, formula.rhs_columns) is None:
+            try:
+                found[code] = max(int(column.nunique()), 1)
+            except TypeError:  # values without a hash, of which the engine complains
+                continue
+    return found
 
 
 def check_integers(
@@ -381,20 +485,28 @@ def names_used(formula: Formula) -> set[str]:
     return used & set(formula.namespace)
 
 
-def _factor_codes(rhs: str, engine: Engine) -> set[str]:
+def _factor_codes(rhs: str, engine: Engine) -> frozenset[str]:
+    return frozenset(code for term in _factors_by_term(rhs, engine) for code in term)
+
+
+@lru_cache(maxsize=256)
+def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
+    """The codes of the factors of each term."""
     if engine == "patsy":
         terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
-        return {factor.code for term in terms for factor in term.factors}
+        return tuple(tuple(factor.code for factor in term.factors) for term in terms)
     import formulaic
 
-    factors = [factor for term in formulaic.Formula(rhs) for factor in term.factors]
-    return {
-        f"`{factor.expr}`"
-        if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
-        else factor.expr
-        for factor in factors
-        if factor.eval_method.value != "literal"
-    }
+    return tuple(
+        tuple(
+            f"`{factor.expr}`"
+            if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
+            else factor.expr
+            for factor in term.factors
+            if factor.eval_method.value != "literal"
+        )
+        for term in formulaic.Formula(rhs)
+    )
 
 
 def _as_manager_reads(formula: Formula) -> Any:
@@ -421,6 +533,12 @@ def _builtins(engine: Engine) -> dict[str, Any]:
 
         known = dict(TRANSFORMS)
     return {**vars(__import__("builtins")), **known}
+
+
+def _own(value: Any) -> Any:
+    """Values that users may change later are copied; functions, modules and the like are not."""
+    mutable = (np.ndarray, pd.Series, pd.DataFrame, list, dict, set)
+    return copy.deepcopy(value) if isinstance(value, mutable) else value
 
 
 def _row_long(value: Any, n: int) -> bool:

@@ -17,6 +17,13 @@ _LONGEST = np.iinfo(np.int64).max
 def as_frame(data: Any) -> pd.DataFrame:
     """A DataFrame from what users pass as data."""
     if isinstance(data, pd.DataFrame):
+        if isinstance(data.columns, pd.MultiIndex):
+            raise DesignError(
+                f"data has columns of {data.columns.nlevels} levels, such as "
+                f"{data.columns[0] if len(data.columns) else ()}, which formulas cannot name. "
+                "Join them first, as in data.columns = ['_'.join(map(str, c)) for c in "
+                "data.columns]."
+            )
         return data
     if isinstance(data, pd.Series):
         return data.to_frame().T.infer_objects()
@@ -38,6 +45,21 @@ def as_frame(data: Any) -> pd.DataFrame:
         f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
         "with pandas.DataFrame(data)."
     )
+
+
+def owned(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as it is now, whatever the user does to it later.
+
+    Where pandas copies on write (always from version 3 on) nothing is copied until the user writes
+    to the frame, and then only the columns written to.
+    """
+    return frame.copy(deep=not _copies_on_write())
+
+
+def _copies_on_write() -> bool:
+    if int(pd.__version__.split(".")[0]) >= 3:
+        return True
+    return pd.get_option("mode.copy_on_write") is True  # False or "warn" otherwise
 
 
 def check_unique(data: pd.DataFrame, names: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from statsmodels_mnar.design.frames import as_frame
+from statsmodels_mnar.design.frames import as_frame, owned
 from statsmodels_mnar.errors import DesignError
 
 Reader = Callable[[], pd.DataFrame]
@@ -54,7 +54,7 @@ def find_source(data: Any, partition_rows: int, *, split: bool) -> Source | None
         return _arrow_source(data, partition_rows)
     if is_dask(data):
         return DaskSource(data)
-    return _frame_source(as_frame(data), partition_rows) if split else None
+    return _frame_source(owned(as_frame(data)), partition_rows) if split else None
 
 
 def is_dask(data: Any) -> bool:

@@ -169,25 +169,51 @@ def binary_floats(values: Any, name: str, role: str) -> Floats:
     if pdt.is_object_dtype(series.dtype) and pdt.is_bool_dtype(series.dropna().infer_objects()):
         series = series.astype("boolean")
     if pdt.is_object_dtype(series.dtype) or not _holds_numbers(series.dtype):
-        by_text = {str(value): value for value in series.dropna()}  # not all can be hashed
-        levels = [by_text[text] for text in sorted(by_text)]
-        level = repr(levels[-1]) if levels else "'level'"
+        levels = _levels(series.dropna())
         raise DesignError(
             f"{role} {name!r} is of type {series.dtype}, with levels {listing(levels)}; it must be "
-            f"0/1 or boolean. Write I({name} == {level}) in the formula, or pass "
-            f"({name} == {level})."
+            f"0/1 or boolean. {_recoded(name, [repr(level) for level in levels])}"
         )
     return series.to_numpy(dtype=np.float64, na_value=np.nan).copy()
 
 
-def check_binary(values: Floats, name: str, role: str, rows: pd.Index | None = None) -> None:
-    """``rows`` are labels, of which an error names the first bad row's; so in the checks below."""
+def _levels(values: pd.Series) -> list[Any]:
+    try:
+        found = list(values.unique())
+    except TypeError:  # not all can be hashed
+        found = list({str(value): value for value in values}.values())
+    return sorted(found, key=str)
+
+
+def _recoded(name: str, levels: list[str]) -> str:
+    """How to say which level counts as one: nobody but the user knows, so both are shown."""
+    ways = [f"I({name} == {level})" for level in levels]
+    if len(ways) == 2:
+        return f"Write {ways[0]} or {ways[1]} in the formula: the level that you write counts as 1."
+    return f"Write I({name} == level) in the formula, with the level that counts as 1."
+
+
+def check_binary(
+    values: Floats,
+    name: str,
+    role: str,
+    rows: pd.Index | None = None,
+    positions: NDArray[np.int64] | None = None,
+) -> None:
+    """``rows`` are labels, of which an error names the first bad row's; so in the checks below.
+
+    With ``positions`` the values are those of the labels at these positions.
+    """
     bad = ~((values == 0) | (values == 1))
     if bad.any():
-        shown = [np.format_float_positional(value, trim="-") for value in np.unique(values)]
+        if rows is not None and positions is not None:
+            rows = rows[positions]
+        shown = [
+            np.format_float_positional(value, trim="-") for value in np.sort(pd.unique(values))
+        ]
         raise DesignError(
             f"{role} {name!r} must be 0/1 or boolean, found {listing(shown)}{_first(bad, rows)}. "
-            f"Recode it, for example I({name} == {shown[-1]}) in the formula."
+            f"{_recoded(name, shown)}"
         )
 
 

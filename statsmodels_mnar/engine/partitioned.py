@@ -334,10 +334,14 @@ class PartitionedObjective(Likelihood):
         self._refuse("the score of every row")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise ValueError(
+        raise _RowsNotAtHandError(
             f"{what} would fill the memory of this process: the rows are in "
             f"{len(self.rows.parts)} partitions. Fit a sample of them from a DataFrame for that."
         )
+
+
+class _RowsNotAtHandError(ValueError, AttributeError):
+    """An AttributeError too, because properties of results lead here and ``hasattr`` asks."""
 
 
 def _evaluate(rows: Rows, form: Form, theta: Tensor, order: int) -> tuple[Tensor, ...]:

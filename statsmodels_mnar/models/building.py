@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ import torch
 
 from ..design import Design, design_from_arrays, design_from_formula
 from ..design.chunks import recipe_from_formula
+from ..design.frames import as_frame, owned
 from ..design.partitioned import PartitionedDesign
 from ..design.sources import find_source
 from ..engine.device import resolve_device
@@ -123,6 +125,7 @@ class SelectionData(SelectionPredictor):
         source = find_source(data, how.partition_rows, split=execution is not None)
         model = cls.__new__(cls)
         if source is None:
+            data = owned(as_frame(data))
             design = design_from_formula(
                 formula, select_formula, data, subset, missing, env=env, **roles
             )
@@ -160,7 +163,8 @@ class SelectionData(SelectionPredictor):
         self._form_by_default = normalization is None
         if normalization is None:
             normalization = self._usual_normalization()
-        self.normalization = normalization
+        fixed = isinstance(normalization, Mapping)
+        self.normalization = dict(normalization) if fixed else normalization
         self.device = device
         self._device = resolve_device(device)
         self._parametrized = self._parametrize(normalization, self.integration)
@@ -168,7 +172,7 @@ class SelectionData(SelectionPredictor):
         self._rows: Rows | PartitionedRows | None = None
         self._frames: Frames | None = None  # of data in partitions
         self._pandas = pandas
-        self._frame: Any = None  # the user's data, for column names given to fit
+        self._frame: pd.DataFrame | None = None  # the data as they were, for columns by name
         self._offset_columns: tuple[str | None, str | None] = (None, None)  # by name, for predict
         if isinstance(design, PartitionedDesign):
             self._set_up_partitioned(design, hasconst)

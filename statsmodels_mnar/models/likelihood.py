@@ -17,6 +17,7 @@ from ..design.values import as_floats
 from ..engine.objective import Objective
 from ..engine.partitioned import PartitionedObjective, PartitionedRows
 from ..engine.rows import Moments, Rows, joint_ridge
+from ..errors import NotInMemoryError
 from .large import constants
 from .normalization import Parametrized
 
@@ -58,7 +59,7 @@ class SelectionLikelihood(GenericLikelihoodModel):
         if isinstance(self.design, SavedDesign):
             self.design.refuse("the rows")
         if self.design.nobs == 0 or (self._in_partitions and self._rows is None):
-            raise ValueError("the data have been removed from this model; build it again")
+            raise NotInMemoryError("the data have been removed from this model; build it again")
 
     def _rows_of(self, d: Any) -> Rows:
         self._check_data_at_hand()

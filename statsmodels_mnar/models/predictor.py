@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design import rebuild
+from ..design.frames import as_frame, check_unique
 from ..design.values import as_floats, new_matrix
+from ..errors import NotInMemoryError
 from ..inference.probabilities import (
     NEEDS_OUTCOME,
     NEEDS_SELECT,
@@ -105,7 +107,9 @@ class SelectionPredictor(Refits):
         if given is not None:
             return new_matrix(given, names, argument)
         if own is None:
-            raise ValueError(f"{argument} is needed: the data have been removed from this model")
+            raise NotInMemoryError(
+                f"{argument} is needed: the data have been removed from this model"
+            )
         return np.asarray(own)
 
     def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
@@ -114,9 +118,11 @@ class SelectionPredictor(Refits):
         needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
         for name, read, value in zip(self._offset_columns, needed, given, strict=True):
             if value is None and name is not None and read:
-                if name not in data:
+                frame = as_frame(data)
+                if name not in frame:
                     raise ValueError(f"data lacks the offset column {name!r} of this model")
-                value = as_floats(data[name], name)
+                check_unique(frame, [name])
+                value = as_floats(frame[name], name)
             found.append(value)
         return found[0], found[1]
 

@@ -150,9 +150,11 @@ class Curves(GenericLikelihoodModelResults):
     ) -> pd.DataFrame:
         """Through the formulas."""
         model = self.model
+        for spec in self._specs("p11"):
+            spec.check_new_data()
         own = None
         if model._frame is not None and model.design.nobs:
-            own = as_frame(model._frame).iloc[model.design.kept]
+            own = model._frame.iloc[model.design.kept]
         rows = own if data is None else as_frame(data)
         if rows is None:
             raise ValueError("data is needed: this model no longer has its own")

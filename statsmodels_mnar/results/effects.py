@@ -422,7 +422,7 @@ class Effects(GenericLikelihoodModelResults):
                 "variables= needs the data, which this model no longer has (it was unpickled, or "
                 "its data were removed); pass data="
             )
-        return as_frame(model._frame).iloc[model.design.kept], model.design.weights
+        return model._frame.iloc[model.design.kept], model.design.weights
 
     def _specs(self, which: str) -> list[FormulaSpec]:
         """The formulas that a prediction reads."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..design import over_rows
-from ..design.frames import as_frame
 from ..inference import metrics
 from ..inference.diagnostics import influence_covariance
 from ..inference.imputation import Pooled, draw_params, held, pool
@@ -70,7 +69,7 @@ class Imputations(Sequence[Any]):
         model = self._results.model
         if model.design.outcome_spec is None:
             return labels
-        frame = as_frame(model._frame).iloc[model.design.kept[self.rows]].copy()
+        frame = model._frame.iloc[model.design.kept[self.rows]].copy()
         frame[self._column] = labels
         return frame
 

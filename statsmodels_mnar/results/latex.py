@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
+
+from ..escaping import EscapedSummary
 
 _SPECIAL = str.maketrans(
     {
@@ -27,7 +28,7 @@ _SPECIAL = str.maketrans(
 )
 
 
-class SectionedSummary(Summary):
+class SectionedSummary(EscapedSummary):
     """statsmodels' summary; tables of equally many columns are sections of one LaTeX tabular."""
 
     def as_latex(self) -> str:

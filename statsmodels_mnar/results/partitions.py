@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import FormulaSpec, rebuild
+from ..design.values import as_floats
 from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..inference.margins import Column, average_effects, held
@@ -49,6 +50,12 @@ class FramePredictor:
                 names += [*spec.columns, *([] if offset is None else [offset])]
         return list(dict.fromkeys(names))
 
+    def check(self) -> None:
+        """Refuse what no partition could evaluate, before any is read."""
+        for spec, _, need in self._equations():
+            if any(q.which in need for q in self.quantities):
+                spec.check_new_data()
+
     def _equations(self) -> list[tuple[FormulaSpec, str | None, Any]]:
         needs = (NEEDS_OUTCOME, NEEDS_SELECT)
         return list(zip(self.specs, self.offsets, needs, strict=True))
@@ -61,7 +68,7 @@ class FramePredictor:
             read = any(q.which in need for q in self.quantities)
             parts.append(rebuild(spec, frame).to_numpy() if read else None)
             known = read and offset is not None
-            offsets.append(frame[offset].to_numpy(dtype=float) if known else None)
+            offsets.append(as_floats(frame[offset], str(offset)) if known else None)
         values = {}
         for q in self.quantities:
             used = [q.which in need for _, _, need in self._equations()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
+from ..design.frames import as_frame
 from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..engine.execution import DaskPartitions, LocalPartitions, Store
@@ -134,11 +135,13 @@ class Predictions(GenericLikelihoodModelResults):
         design = self.model.design
         if design.outcome_spec is None or design.select_spec is None:
             raise ValueError("this needs a model built from formulas")
-        return FramePredictor(
+        predictor = FramePredictor(
             tuple(self.model._quantity(self.params, name) for name in which),
             (design.outcome_spec, design.select_spec),
             self.model._offset_columns,
         )
+        predictor.check()
+        return predictor
 
     def _check_new(self, *offsets: Any) -> None:
         if any(offset is not None for offset in offsets):
@@ -162,6 +165,7 @@ class Predictions(GenericLikelihoodModelResults):
         if isinstance(design, SavedDesign):
             design.check_columns(exog, exog_select)
         if exog is not None and transform and formulas and exog_select is None:
+            exog = as_frame(exog)
             offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
             exog, exog_select = self.model.design_for(exog, which)
         index = None

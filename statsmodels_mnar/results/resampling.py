@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
+from ..errors import AbsentError
 from . import bootstrap, jackknife, simulation
 from .bootstrap import BootstrapResults, Kind
 from .groups import group_codes
@@ -131,7 +132,7 @@ class Resampling(GenericLikelihoodModelResults):
             for climb in self.fit_info.climbs
         ]
         if not rows:
-            raise ValueError("multistart needs method='newton' and no start_params")
+            raise AbsentError("multistart needs method='newton' and no start_params")
         return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
 
     def _codes(self, groups: Any) -> tuple[NDArray[np.int64], ...]:

@@ -191,7 +191,11 @@ def _effects(results: Any, found: Findings, draw: Draw) -> str:
 def _curve_variable(results: Any, found: Findings) -> str | None:
     """The variable of the data behind the effect that is followed."""
     spec = results.model.design.outcome_spec
-    if spec is None or found.variable in spec.columns:
+    if spec is None:
+        return found.variable
+    if any(each.across_rows for each in results._specs("p11")):
+        return None
+    if found.variable in spec.columns:
         return found.variable
     if results.model._frame is None:
         return None

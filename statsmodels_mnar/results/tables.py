@@ -14,6 +14,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..engine.integration import Quadrature
 from ..engine.solution import Status
+from ..escaping import EscapedSummary2
 from ..inference.independence import IndependenceTest
 from .latex import SectionedSummary
 
@@ -346,7 +347,7 @@ def summary2(
     names = list(xname) if xname is not None else results.model.param_names
     left, right = _header(results)
     left[0] = ("Dep. Variable:", [yname or results.model.design.outcome_name])
-    smry = Summary2()
+    smry = EscapedSummary2()
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
     table = tidy(results, alpha).set_axis(names, axis=0)

@@ -47,7 +47,7 @@ def test_an_outcome_of_values_without_a_hash(value, data):
 @pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
 def test_a_covariate_of_values_without_a_hash(value, data):
     data["x"] = pd.Series([value] * N, dtype=object)
-    with pytest.raises(DesignError, match="x in '~ x' is of type mixed, neither"):
+    with pytest.raises(DesignError, match="x in '~ x' holds lists or other nested values, neither"):
         design_from_formula("y ~ x", "s ~ z", data)
 
 

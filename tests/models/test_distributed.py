@@ -794,3 +794,16 @@ def test_the_formulaic_engine_is_refused(data, monkeypatch):
     monkeypatch.setattr(statsmodels.formula.options, "formula_engine", "formulaic")
     with pytest.raises(DesignError, match="cannot learn from data in partitions"):
         GreeneSelectionLogit.from_formula("y ~ x1", "s ~ z", data, execution=Execution())
+
+
+def test_what_is_not_there_is_an_attribute_error_for_python(pair):
+    """``hasattr``, ``inspect.getmembers`` and notebooks' completion ask for every property."""
+    found = pair[1]
+    design = found.model.design
+    assert not hasattr(design, "X")
+    assert getattr(design, "kept", None) is None
+    for holder in (found, found._results, found.model, design):
+        for name in dir(holder):  # a ValueError here would break what lists an object
+            hasattr(holder, name)
+    with pytest.raises(NotInMemoryError, match="partitions"):  # and the reason is still said
+        _ = design.X

@@ -517,18 +517,20 @@ refuse(T, "the index of another table", DesignError, "indexes of endog and endog
 
 T = "Codings of outcome and selection"
 refuse(T, "an outcome of 1/2", DesignError, "outcome 'y' must be 0/1 or boolean, found 1, 2",
-       "I(y == 2)", data=assign(y=lambda d: d.y + 1), doors=FILES)  # fmt: skip
-refuse(T, "an outcome of -1/1", DesignError, "found -1, 1", "I(y == 1)",
+       "I(y == 1) or I(y == 2)", "counts as 1", data=assign(y=lambda d: d.y + 1),
+       doors=FILES)  # fmt: skip
+refuse(T, "an outcome of -1/1", DesignError, "found -1, 1", "I(y == -1) or I(y == 1)",
        data=assign(y=lambda d: 2 * d.y - 1), doors=FILES)  # fmt: skip
 refuse(T, "an outcome of 0/0.5", DesignError, "found 0, 0.5", data=assign(y=lambda d: d.y / 2),
        doors=FILES)  # fmt: skip
 refuse(T, "an outcome of 0 and 1 + 1e-12", DesignError, "found 0, 1.000000000001",
        data=assign(y=lambda d: d.y * (1 + 1e-12)))  # fmt: skip
-refuse(T, "an outcome of yes/no", DesignError, "outcome 'y'", "levels no, yes", "I(y == 'yes')",
+refuse(T, "an outcome of yes/no", DesignError, "outcome 'y'", "levels no, yes",
+       "I(y == 'no') or I(y == 'yes')", "the level that you write counts as 1",
        data=assign(y=lambda d: d.y.map({0: "no", 1: "yes"})), doors=FILES)  # fmt: skip
-refuse(T, "an outcome of '0'/'1'", DesignError, "outcome 'y'", "I(y == '1')",
+refuse(T, "an outcome of '0'/'1'", DesignError, "outcome 'y'", "I(y == '0') or I(y == '1')",
        data=assign(y=lambda d: d.y.map({0: "0", 1: "1"})))  # fmt: skip
-refuse(T, "a categorical outcome", DesignError, "type category", "I(y == 1.0)",
+refuse(T, "a categorical outcome", DesignError, "type category", "I(y == 0.0) or I(y == 1.0)",
        data=assign(y=lambda d: d.y.astype("category")))  # fmt: skip
 refuse(T, "an outcome of dates", DesignError, "outcome 'y'", "datetime64", data=assign(y=DATES))
 accept(T, "an outcome of True/False", data=assign(y=lambda d: d.y_full == 1),
@@ -543,11 +545,12 @@ accept(T, "labels of unselected rows, which are not read", data=assign(y=lambda 
        doors=(*MODELS, *BASELINES, *ARRAYS, *COMMAND))  # fmt: skip
 accept(T, "codes such as 7 for unselected rows", data=assign(y=lambda d: d.y.fillna(7)), doors=ANY)
 refuse(T, "a selection indicator of 1/2", DesignError, "selection indicator 's' must be 0/1",
-       "found 1, 2", "I(s == 2)", data=assign(s=lambda d: d.s + 1), doors=FILES)  # fmt: skip
+       "found 1, 2", "I(s == 1) or I(s == 2)", data=assign(s=lambda d: d.s + 1),
+       doors=FILES)  # fmt: skip
 refuse(T, "a selection indicator of 0/0.5", DesignError, "selection indicator 's'", "found 0, 0.5",
        data=assign(s=lambda d: d.s / 2), doors=FILES)  # fmt: skip
 refuse(T, "a selection indicator of yes/no", DesignError, "selection indicator 's'",
-       "I(s == 'yes')", data=assign(s=lambda d: d.s.map({0: "no", 1: "yes"})),
+       "I(s == 'no') or I(s == 'yes')", data=assign(s=lambda d: d.s.map({0: "no", 1: "yes"})),
        doors=FILES)  # fmt: skip
 accept(T, "a selection indicator of True/False", data=assign(s=lambda d: d.s == 1),
        clean=unchanged, doors=("greene", "probit", "biascorr", "greene arrays"))  # fmt: skip

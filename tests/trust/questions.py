@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,10 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from statsmodels_mnar import (
     BiasCorrLogit,
     DesignError,
+    Execution,
     GreeneSelectionLogit,
     ProbitSelection,
     compare,
@@ -27,6 +30,7 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.__main__ import main
 from statsmodels_mnar.baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
+from statsmodels_mnar.design import design_from_formula, rebuild
 
 from .catalogue import error
 from .doors import BASE, OUTCOME, SELECT, arrays_of, clean_data
@@ -244,6 +248,174 @@ accept(T, "parameters in another order, by their names", "the log-likelihood of 
        equals=lambda: formulas().llf)  # fmt: skip
 refuse(T, "parameters of the wrong number", ValueError, "10 numbers",
        ask=lambda: formulas().model.loglike([1.0]))  # fmt: skip
+
+# ---- terms that depend on other rows -------------------------------------------------------------
+
+T = "Terms that depend on other rows"
+
+
+def demeaned(column: Any) -> Any:
+    """A function of users that looks at all rows."""
+    return column - np.mean(column)
+
+
+ACROSS_ROWS = (
+    "I(x - x.mean())", "x.rank()", "I(x / x.std())", "I(x / np.max(x))", "x.cumsum()",
+    "x.shift(1).fillna(0)", "np.clip(x, x.quantile(0.1), x.quantile(0.9))", "I(x > x.median())",
+    "demeaned(x)",
+)  # fmt: skip
+
+
+@cache
+def across_rows(term: str) -> Any:
+    return GreeneSelectionLogit.from_formula(
+        f"y ~ {term} + w", SELECT, BASE, normalization="independent"
+    ).fit()
+
+
+def in_partitions(outcome: str, data: Any = BASE, **options: Any) -> Any:
+    return GreeneSelectionLogit.from_formula(
+        outcome, SELECT, data, normalization="independent",
+        execution=Execution(partition_rows=150), **options,
+    )  # fmt: skip
+
+
+for _term in ACROSS_ROWS:
+    refuse(T, f"{_term} in partitions", DesignError, "depends on other rows",
+           "partition by partition", "center(x)",
+           ask=lambda t=_term: in_partitions(f"y ~ {t} + w"))  # fmt: skip
+    refuse(T, f"{_term} of new data", DesignError, "depends on other rows",
+           "which rows are passed together", "center(x)",
+           ask=lambda t=_term: rebuild(
+               design_from_formula(f"y ~ {t}", SELECT, BASE).outcome_spec, NEW))  # fmt: skip
+refuse(T, "effects of a variable inside such a term", DesignError, "depends on other rows",
+       ask=lambda: across_rows("I(x - x.mean())").get_margeff(variables=["x"]))  # fmt: skip
+refuse(T, "probabilities along it", DesignError, "depends on other rows",
+       ask=lambda: across_rows("I(x - x.mean())").probabilities_along("x"))  # fmt: skip
+refuse(T, "a left side with it, in partitions", DesignError, "depends on other rows",
+       ask=lambda: in_partitions("I(x > x.mean()) ~ w"))  # fmt: skip
+accept(T, "its own rows", "the probabilities of center(x)",
+       ask=lambda: across_rows("I(x - x.mean())").predict(),
+       equals=lambda: across_rows("center(x)").predict())  # fmt: skip
+accept(T, "center(x) in partitions", "the log-likelihood in memory",
+       ask=lambda: in_partitions("y ~ center(x) + w").fit().llf,
+       equals=lambda: across_rows("center(x)").llf)  # fmt: skip
+accept(T, "C(k) in partitions, the first of which has 0 and 1 alone",
+       "the log-likelihood in memory",
+       ask=lambda: in_partitions("y ~ C(k4)", few_levels()).fit().llf,
+       equals=lambda: GreeneSelectionLogit.from_formula(
+           "y ~ C(k4)", SELECT, few_levels(), normalization="independent").fit().llf)  # fmt: skip
+
+
+def few_levels() -> pd.DataFrame:
+    """0 and 1 in the first half of the rows, 0 to 3 in the second."""
+    return BASE.assign(k4=np.where(np.arange(len(BASE)) < 200, BASE.k % 2, BASE.k % 4))
+
+
+# ---- data that change after the model was built, and tables of every kind ------------------------
+
+T = "Data that change later"
+
+
+def changed_later(change: Callable[[Any], Any], data: Any = None, **options: Any) -> np.ndarray:
+    """Clustered errors and an effect, where the data change between building and fitting."""
+    own = BASE.copy() if data is None else data
+    model = GreeneSelectionLogit.from_formula(
+        OUTCOME, SELECT, own, normalization="independent", **options
+    )
+    with warnings.catch_warnings():  # inplace= is deprecated from pandas 3.1 on
+        warnings.simplefilter("ignore")
+        change(own)
+    results = model.fit(cov_type="cluster", cov_kwds={"groups": "k"})
+    effect = () if options else results.get_margeff(variables=["x"]).margeff
+    return np.r_[results.bse, effect]
+
+
+@cache
+def unchanged() -> np.ndarray:
+    return changed_later(lambda data: None)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "sorted in place": lambda d: d.sort_values("w", inplace=True),
+    "a covariate overwritten": lambda d: d.__setitem__("x", 0.0),
+    "clusters overwritten": lambda d: d.__setitem__("k", 1),
+    "values written through loc": lambda d: d.loc.__setitem__((slice(None), ["x", "k"]), 0),
+    "rows dropped in place": lambda d: d.drop(index=d.index[:99], inplace=True),
+    "columns renamed": lambda d: setattr(d, "columns", [f"_{c}" for c in d]),
+    "columns deleted": lambda d: d.drop(columns=["x", "k"], inplace=True),
+}
+for _name, _change in CHANGES.items():
+    accept(T, _name, "the numbers of the data as they were",
+           ask=lambda c=_change: changed_later(c), equals=unchanged)  # fmt: skip
+accept(T, "clusters overwritten, in partitions", "the numbers of the data as they were",
+       ask=lambda: changed_later(
+           CHANGES["clusters overwritten"], execution=Execution(partition_rows=150)),
+       equals=lambda: unchanged()[:-1])  # fmt: skip
+accept(T, "arrays of a dict overwritten", "the numbers of the data as they were",
+       ask=lambda: changed_later(
+           lambda d: [d[c].fill(0) for c in ("x", "k")],
+           {c: BASE[c].to_numpy(copy=True) for c in BASE}),
+       equals=unchanged)  # fmt: skip
+
+T = "Columns by name, in every table"
+
+
+def by_name(data: Any) -> np.ndarray:
+    results = GreeneSelectionLogit.from_formula(
+        OUTCOME, SELECT, data, normalization="independent", offset="x"
+    ).fit(cov_type="cluster", cov_kwds={"groups": "k"})
+    again = results.get_robustcov_results("cluster", groups="g")
+    return np.r_[results.bse, again.bse, results.predict(data)]
+
+
+TABLES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "a dict": lambda d: {name: d[name].to_numpy() for name in d},
+    "a polars frame": lambda d: pytest.importorskip("polars").from_pandas(d),
+    "a lazy polars frame": lambda d: pytest.importorskip("polars").from_pandas(d).lazy(),
+    "an arrow table": lambda d: pytest.importorskip("pyarrow").Table.from_pandas(d),
+}
+for _name, _make in TABLES.items():
+    accept(T, f"clusters and offsets of {_name}", "those of the DataFrame",
+           ask=lambda make=_make: by_name(make(BASE)), equals=lambda: by_name(BASE))  # fmt: skip
+refuse(T, "clusters as an array, where subset reorders as many rows", ValueError,
+       "groups has 400 values, which may be meant for", "Pass a column name",
+       ask=lambda: GreeneSelectionLogit.from_formula(
+           OUTCOME, SELECT, BASE, BASE.index[::-1], normalization="independent",
+       ).fit(cov_type="cluster", cov_kwds={"groups": BASE.k.to_numpy()}))  # fmt: skip
+accept(T, "clusters by name, where subset takes rows twice", "those of the rows taken",
+       ask=lambda: _of_rows(BASE, [*range(300), *range(200)]),
+       equals=lambda: _of_rows(
+           BASE.iloc[[*range(300), *range(200)]].reset_index(drop=True), None))  # fmt: skip
+
+
+def _of_rows(data: pd.DataFrame, subset: Any) -> np.ndarray:
+    model = GreeneSelectionLogit.from_formula(
+        OUTCOME, SELECT, data, subset, normalization="independent"
+    )
+    return np.asarray(model.fit(cov_type="cluster", cov_kwds={"groups": "k"}).bse)
+
+
+T = "Names in HTML"
+
+
+def _hostile_name(show: Callable[[Any], str]) -> list[int]:
+    """How often the summary of a fit with a hostile column name holds a tag of that name."""
+    a = arrays_of(BASE)
+    a["exog"] = a["exog"].rename(columns={"x": "<script>alert(1)</script>"})
+    results = GreeneSelectionLogit(**a, normalization="independent").fit()
+    html = show(results)
+    return [html.count("<script>"), html.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 0]
+
+
+for _name, _show in (
+    ("summary", lambda r: r.summary().as_html()),
+    ("one table of the summary", lambda r: r.summary().tables[1]._repr_html_()),
+    ("summary2", lambda r: r.summary2()._repr_html_()),
+    ("effects", lambda r: r.get_margeff().summary()._repr_html_()),
+):
+    accept(T, f"a column called <script> in the HTML of {_name}", "the name as text",
+           ask=lambda show=_show: _hostile_name(show), equals=lambda: [0, 1])  # fmt: skip
 
 # ---- other doors ---------------------------------------------------------------------------------
 

@@ -412,3 +412,17 @@ def test_random_damage_never_does_more_than_raise_a_value_error(record):
             else:
                 assert np.isfinite(again.params).all()
                 assert math.isfinite(again.nobs)
+
+
+def test_properties_without_data_are_absent_not_broken(simulated):
+    """``hasattr`` is False for what a file or a fit without data does not have."""
+    results = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
+    ).fit()
+    read = from_json(results.to_json())
+    results.remove_data()
+    for holder in (results, results.model, read, read.model, read.model.design):
+        for name in dir(holder):
+            hasattr(holder, name)
+    assert not hasattr(read, "resid") and not hasattr(results, "resid")
+    assert hasattr(read, "params") and hasattr(results, "bse")
