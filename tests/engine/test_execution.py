@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,10 +13,11 @@ import torch
 
 from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows
 from statsmodels_mnar.engine.binary import fit_binary, fit_independent
-from statsmodels_mnar.engine.execution import LocalPartitions, Store
+from statsmodels_mnar.engine.execution import LocalPartitions, Store, _same
 from statsmodels_mnar.engine.halfline import LOGIT
 from statsmodels_mnar.engine.journal import Journal, signature
 from statsmodels_mnar.engine.partitioned import PartitionedObjective, PartitionedRows
+from statsmodels_mnar.inference.stacked import Derivatives
 
 N, CUTS = 20_000, (0, 7_000, 7_001, 15_000, 20_000)
 
@@ -169,7 +171,8 @@ def test_an_error_names_its_partition(threads):
 
 def test_a_journal_is_whole_after_every_write(tmp_path, monkeypatch):
     path = tmp_path / "fit.npz"
-    journal = Journal(path, "rows")
+    rows = {"the labels": [1]}
+    journal = Journal(path, rows)
     journal["a"] = (np.arange(3.0), np.eye(2))
 
     def fail(*args: object) -> None:
@@ -179,13 +182,116 @@ def test_a_journal_is_whole_after_every_write(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space"):
         journal["b"] = (np.ones(1),)
     assert os.listdir(tmp_path) == ["fit.npz"]
-    again = Journal(path, "rows")
+    again = Journal(path, rows)
     assert len(again) == 1
     np.testing.assert_array_equal(again["a"][1], np.eye(2))
-    with pytest.raises(ValueError, match="other rows"):
-        Journal(path, "others")
+    with pytest.raises(ValueError, match=r"other data: the labels have.*Delete it to start over"):
+        Journal(path, {"the labels": [2]})
     with pytest.raises(ValueError, match="does not exist"):
-        Journal(tmp_path / "nowhere" / "fit.npz", "rows")
+        Journal(tmp_path / "nowhere" / "fit.npz", rows)
+    with pytest.raises(ValueError, match="is a folder; name a file in it"):
+        Journal(tmp_path, rows)
+
+
+def test_a_journal_that_is_cut_or_damaged_anywhere_says_so(tmp_path):
+    path, rows = tmp_path / "fit.npz", {"the labels": [1]}
+    journal = Journal(path, rows)
+    journal["a"] = (np.arange(3.0), np.eye(2))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"is not a checkpoint file.*delete it to start over"):
+            Journal(path, rows)
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(whole), size=200):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(bytes(damaged))
+        try:  # a bit that nothing reads does no harm
+            read = Journal(path, rows)
+        except ValueError as error:
+            assert "checkpoint=" in str(error)  # noqa: PT017
+        else:
+            np.testing.assert_array_equal(read["a"][0], np.arange(3.0))
+            np.testing.assert_array_equal(read["a"][1], np.eye(2))
+
+
+def test_signatures_see_every_digit_of_the_arrays_in_a_dataclass():
+    """The repr of an array has eight digits, and dots in place of most of a long one."""
+    large = np.zeros(2_000)
+    other = large.copy()
+    other[1_000] = 1.0
+    for one, two in [(np.ones(1), np.ones(1) + 1e-12), (large, other)]:
+        first, second = (Derivatives(v, v, v, v, 1.0, 1.0) for v in (one, two))
+        assert signature(fit_binary, (first,)) != signature(fit_binary, (second,))
+    assert signature(fit_binary, (("a", "b"),)) != signature(fit_binary, (("a,b",),))
+
+
+# -- marks of rows ---------------------------------------------------------------------------------
+
+
+def marked(cuts=CUTS, **changes) -> dict[str, list[int]]:
+    """The fingerprint of the rows with some of their arrays changed."""
+    data = arrays() | changes
+    parts = [
+        Rows.build(**{name: values[low:high] for name, values in data.items()})
+        for low, high in pairwise(cuts)
+    ]
+    loaders = [partial(_same, part) for part in parts]
+    names = [str(i) for i in range(len(parts))]
+    return PartitionedRows.gathered(LocalPartitions(loaders, names, Store(0))).fingerprint
+
+
+def exchanged(values: np.ndarray, one: int, other: int) -> np.ndarray:
+    values = values.copy()
+    values[[one, other]] = values[[other, one]]
+    return values
+
+
+def test_a_fingerprint_does_not_depend_on_partitions_or_the_order_of_reading():
+    expected = marked()
+    assert marked((0, N)) == expected
+    assert marked((0, 1, 2, 9_999, N)) == expected
+    data = arrays()
+    backwards = {name: values[::-1] for name, values in data.items()}  # with their places
+    assert marked(**backwards) == expected
+    assert marked(offset=np.where(data["offset"] == 0, -0.0, data["offset"])) == expected
+
+
+def test_a_fingerprint_changes_with_everything_that_the_likelihood_reads():
+    data, expected = arrays(), marked()
+    labelled = np.flatnonzero(data["s"] == 1)
+    one = labelled[data["y"][labelled] == 1][0]
+    other = labelled[data["y"][labelled] == 0][0]
+    y, weights = data["y"].copy(), data["weights"].copy()
+    y[one] = 0.0
+    weights[0] += 1e-12
+    columns = data["W"].copy()
+    columns[:, [1, 2]] = columns[:, [2, 1]]
+    changes = {
+        "the outcome or the selection indicator": [
+            {"y": y}, {"y": exchanged(data["y"], one, other)},
+        ],
+        "the covariates of the outcome equation": [
+            {"X": data["X"] * (1 + 1e-15)}, {"X": exchanged(data["X"], 0, 1)},
+        ],
+        "the covariates of the selection equation": [{"W": columns}],
+        "the offsets": [
+            {"offset": exchanged(data["offset"], 3, 4)},
+            {"offset": data["offset_select"], "offset_select": data["offset"]},
+        ],
+        "the weights": [{"weights": weights}, {"weights": data["weights"][::-1].copy()}],
+    }  # fmt: skip
+    for what, ways in changes.items():
+        for change in ways:
+            found = marked(**change)
+            assert [name for name in expected if found[name] != expected[name]] == [what]
+    s = data["s"].copy()
+    s[one] = 0.0
+    assert (
+        marked(s=s)["the numbers of labelled and unlabelled rows"]
+        != (expected["the numbers of labelled and unlabelled rows"])
+    )
 
 
 def test_signatures_tell_calls_apart():
