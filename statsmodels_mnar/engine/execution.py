@@ -22,6 +22,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from .threads import helper_thread, one_thread
+
 
 class Partitions(Protocol):
     """What the objective and the models ask of an executor."""
@@ -62,6 +64,7 @@ class Task:
     args: tuple[Any, ...]
     name: str
 
+    @one_thread()
     def __call__(self, *items: Any) -> Any:
         try:
             return self.function(*items, *self.args)
@@ -193,7 +196,7 @@ class LocalPartitions:
         return self._threaded(jobs)
 
     def _threaded(self, jobs: list[Callable[[], Any]]) -> Iterator[Any]:
-        with ThreadPoolExecutor(self.threads) as pool:
+        with ThreadPoolExecutor(self.threads, initializer=helper_thread) as pool:
             running: deque[Any] = deque()
             try:
                 for job in jobs:  # no more items in memory than threads
