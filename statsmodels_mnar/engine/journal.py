@@ -7,9 +7,11 @@ ends in the same digits.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -56,6 +58,7 @@ class Journal:
             raise ValueError(f"checkpoint={str(path)!r} is a folder; name a file in it")
         if self.path.exists():
             self._read()
+        _sweep(self.path)
 
     def _read(self) -> None:
         try:
@@ -97,6 +100,26 @@ class Journal:
             os.replace(beside, self.path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a process that was killed while it wrote has left beside the file."""
+    for beside in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        pid = beside.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
+        if pid.isdecimal() and not _runs(int(pid)):
+            beside.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    if sys.platform == "win32":  # where asking would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def _stored(path: Path) -> tuple[Fingerprint, dict[str, Sums]]:

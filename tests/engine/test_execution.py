@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import signal
+import subprocess
+import sys
 from functools import partial
 from itertools import pairwise
 
@@ -13,7 +17,7 @@ import torch
 
 from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows
 from statsmodels_mnar.engine.binary import fit_binary, fit_independent
-from statsmodels_mnar.engine.execution import LocalPartitions, Store, _same
+from statsmodels_mnar.engine.execution import LocalPartitions, Spool, Store, _same
 from statsmodels_mnar.engine.halfline import LOGIT
 from statsmodels_mnar.engine.journal import Journal, signature
 from statsmodels_mnar.engine.partitioned import PartitionedObjective, PartitionedRows
@@ -51,8 +55,18 @@ def cut(memory: int = 2**30, threads: int = 1, folder: str | None = None) -> Par
     return PartitionedRows.gathered(parts.derive(lambda part: Rows.build(**part), keep=True))
 
 
-def spooled(folder) -> list[str]:
-    return [name for _, _, names in os.walk(folder) for name in names]
+@pytest.fixture
+def spooled(monkeypatch) -> list[int]:
+    """Sizes of the arrays that were put into temporary files."""
+    written: list[int] = []
+    write = Spool.write
+
+    def counted(self: Spool, numbers: np.ndarray) -> int:
+        written.append(numbers.nbytes)
+        return write(self, numbers)
+
+    monkeypatch.setattr(Spool, "write", counted)
+    return written
 
 
 @pytest.mark.parametrize("form", [FreeForm(), LoadingForm(), ProbitForm()])
@@ -71,7 +85,7 @@ def test_the_sum_over_partitions_is_the_objective(form, order, whole):
         torch.testing.assert_close(opg, Objective(whole, form).opg(theta[0]), rtol=1e-11, atol=0)
 
 
-def test_memory_spool_and_threads_give_the_same_digits(tmp_path):
+def test_memory_spool_and_threads_give_the_same_digits(tmp_path, spooled):
     theta = np.zeros(6)
 
     def digits(rows: PartitionedRows) -> bytes:
@@ -79,18 +93,114 @@ def test_memory_spool_and_threads_give_the_same_digits(tmp_path):
 
     in_memory, threaded = cut(), cut(threads=3)
     on_disk, mixed = cut(0, folder=str(tmp_path)), cut(1_000_000, folder=str(tmp_path))
-    assert len(spooled(tmp_path)) == 4 + 2  # the first two fit into a megabyte
+    assert len(spooled) == 4 + 2  # the first two fit into a megabyte
     assert digits(in_memory) == digits(threaded) == digits(on_disk) == digits(mixed)
-    del on_disk, mixed
-    gc.collect()
     assert os.listdir(tmp_path) == []
 
 
-def test_room_for_the_work_on_items_is_left_free(tmp_path, whole):
+def test_room_for_the_work_on_items_is_left_free(tmp_path, whole, spooled):
     free = Store(5 * whole.nbytes, str(tmp_path), room=2)
     kept = [free.put(whole) for _ in range(5)]
-    assert len(spooled(tmp_path)) == 2  # three in memory, and room for two
+    assert len(spooled) == 2  # three in memory, and room for two
     assert all(torch.equal(get().X, whole.X) for get in kept)
+
+
+# -- temporary files -------------------------------------------------------------------------------
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_temporary_file_has_no_name_and_goes_with_its_store(tmp_path, whole):
+    linux = os.path.isdir("/proc/self/fd")
+    before = open_files() if linux else 0
+    store = Store(0, str(tmp_path))
+    kept = [store.put(whole), store.put(whole.take(np.empty(0, dtype=int)))]
+    assert os.listdir(tmp_path) == []
+    assert [get().n for get in kept] == [N, 0]
+    if linux:
+        assert open_files() == before + 1  # one for all items
+    del store
+    assert torch.equal(kept[0]().X, whole.X)  # as long as an item is held
+    del kept
+    gc.collect()
+    if linux:
+        assert open_files() == before
+
+
+KILLED = """
+import sys, time
+import numpy as np
+from statsmodels_mnar.engine.execution import Store
+from statsmodels_mnar.engine import Rows
+
+X = np.ones((1_000, 2))
+store = Store(0, sys.argv[1])
+kept = store.put(Rows.build(X, X, X[:, 0], X[:, 0]))
+print(kept().n, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other signals there")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_killed_process_leaves_nothing_behind(how, tmp_path):
+    path = os.pathsep.join(sys.path)
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=os.environ | {"PYTHONPATH": path},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1000\n"
+        process.send_signal(how)
+        assert process.wait(120) == -how
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
+def test_a_forked_child_reads_what_is_there_and_writes_elsewhere(tmp_path, whole):
+    store = Store(0, str(tmp_path))
+    kept = store.put(whole)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            own = store.put(whole.take(np.arange(10)))
+            code = 0 if own().n == 10 and torch.equal(kept().X, whole.X) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    again = store.put(whole)
+    assert torch.equal(again().X, whole.X) and torch.equal(kept().X, whole.X)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, whole, monkeypatch):
+    with pytest.raises(ValueError, match=r"folder='.*nowhere' .*; give Execution a folder"):
+        Store(0, str(tmp_path / "nowhere")).put(whole)
+    store = Store(0, str(tmp_path))
+    store.put(whole)
+
+    class Full:
+        def seek(self, place: int) -> None:
+            pass
+
+        def write(self, part: memoryview) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store._spool, "_file", Full())
+    with pytest.raises(OSError, match=r"has no room for [\d,]+ more bytes.*another folder"):
+        store.put(whole)
+
+
+def test_a_checkpoint_removes_what_a_killed_process_left_beside_it(tmp_path):
+    path = tmp_path / "fit.npz"
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait(120)
+    for name in (f"fit.npz.{done.pid}.tmp", f"fit.npz.{os.getpid()}.tmp", "fit.npz.old.tmp"):
+        (tmp_path / name).touch()
+    Journal(path, {})
+    assert sorted(os.listdir(tmp_path)) == sorted([f"fit.npz.{os.getpid()}.tmp", "fit.npz.old.tmp"])
 
 
 def test_packed_rows_are_the_rows(whole):
