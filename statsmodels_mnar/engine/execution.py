@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from .guard import check_guarded
 from .threads import helper_thread, one_thread
 
 
@@ -309,7 +310,9 @@ def _load_both(one: Callable[[], Any], two: Callable[[], Any]) -> tuple[Any, Any
 def local_workers(n_workers: int, **options: Any) -> Iterator[Any]:
     """A dask client with worker processes of this machine, which end with the block.
 
-    They end too where the block is left by an error or Ctrl-C, or where this process dies.
+    They end too where the block is left by an error or Ctrl-C, or where this process dies. Each
+    worker imports the script that starts it, so a script calls this under
+    ``if __name__ == "__main__":``.
 
     Parameters
     ----------
@@ -326,6 +329,8 @@ def local_workers(n_workers: int, **options: Any) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"} | options
+    if options["processes"]:
+        check_guarded("local_workers", f"with local_workers({n_workers}) as client:")
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
         yield client
 
