@@ -13,6 +13,7 @@ from scipy.special import expit, ndtr
 
 from ..design import Design, check_rank, check_selection_varies, design_from_arrays
 from ..engine.halfline import Link
+from ..engine.threads import one_thread
 from .base import LINKS, Baseline, BaselineResults, Estimate, regress
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,7 @@ def propensity(
     )
 
 
+@one_thread()
 def _ratio(link: Link, index: Floats) -> Floats:
     """Density over distribution function."""
     return link.ratios(torch.as_tensor(index))[0].numpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -111,44 +111,257 @@ def _open_parquet(path: Any) -> Any:
     if not Path(path).exists():
         raise DesignError(f"data={str(path)!r} does not exist; give a parquet file or a folder.")
     try:
+        import pyarrow
         from pyarrow import dataset
     except ImportError as error:
         raise DesignError(
             "reading parquet needs pyarrow; pip install statsmodels-mnar[dask]"
         ) from error
-    return dataset.dataset(path, format="parquet", partitioning="hive")
+    try:
+        return dataset.dataset(path, format="parquet", partitioning="hive")
+    except (pyarrow.ArrowException, OSError) as error:
+        # A schema that is given keeps pyarrow from opening the files, so they can be tried in turn.
+        found = dataset.dataset(path, format="parquet", schema=pyarrow.schema([]))
+        for fragment in found.get_fragments():
+            _schema_of(fragment)
+        raise DesignError(
+            f"data={str(path)!r} cannot be read as parquet ({_words(error)})."
+        ) from error
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _name_of(fragment: Any) -> str:
+    return os.path.basename(getattr(fragment, "path", "") or "data")
+
+
+def _schema_of(fragment: Any) -> Any:
+    """The schema that a file itself has."""
+    import pyarrow
+
+    try:
+        if hasattr(fragment, "ensure_complete_metadata"):
+            fragment.ensure_complete_metadata()
+        return fragment.physical_schema
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DesignError(
+            f"{_name_of(fragment)} is among the files of data, but cannot be read as one of them "
+            f"({_words(error)}). Move it elsewhere if it does not belong there; write it again if "
+            "it does."
+        ) from error
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file, before its rows are read."""
+
+    name: str
+    schema: Any  # of pyarrow, as the file has it
+    fragment: Any  # pyarrow's
+
+    def kind(self, column: str) -> Any:
+        """The type of a column in this file, pyarrow's null where it holds nothing else."""
+        import pyarrow
+        from pyarrow import types
+
+        kind = self.schema.field(column).type
+        if types.is_null(kind) or not self._only_null(column):
+            return kind
+        return pyarrow.null()
+
+    def _only_null(self, column: str) -> bool:
+        groups = getattr(self.fragment, "row_groups", None)
+        for group in groups or ():
+            if (group.statistics or {}).get(column):  # a smallest and a largest value
+                return False
+        table = self.fragment.to_table(columns=[column])
+        return bool(table.column(0).null_count == len(table))
 
 
 @dataclass(frozen=True)
 class _Piece:
     """Consecutive rows of one file."""
 
+    name: str  # of the file
     fragment: Any  # pyarrow's, of whole row groups
-    schema: Any  # of the data set, whose partitioning may add columns
+    schema: Any  # the file's, and what the partitioning of the data set adds
     low: int
     high: int
 
-    def __call__(self, columns: list[str]) -> pd.DataFrame:
-        table = self.fragment.to_table(schema=self.schema, columns=columns)
-        return table.slice(self.low, self.high - self.low).to_pandas()
+    def __call__(self, columns: Mapping[str, Any]) -> pd.DataFrame:
+        """The columns, each of the type that it has in the whole data set."""
+        import pyarrow
+
+        try:
+            table = self.fragment.to_table(schema=self.schema, columns=list(columns))
+            table = table.slice(self.low, self.high - self.low)
+            for i, (name, kind) in enumerate(columns.items()):
+                own = table.column(i)
+                if own.type != kind:
+                    table = table.set_column(i, name, _converted(own, kind))
+            if any(self.schema.field(name).type != kind for name, kind in columns.items()):
+                table = table.replace_schema_metadata()  # pandas' types of the file's own columns
+            return table.to_pandas()
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DesignError(
+                f"{self.name}: its rows cannot be read ({_words(error)}). The file may be damaged; "
+                "write it again."
+            ) from error
 
 
-def _arrow_source(data: Any, partition_rows: int) -> ReadSource:
+def _converted(values: Any, kind: Any) -> Any:
+    import pyarrow
+
+    if values.null_count == len(values):  # of any type
+        return pyarrow.chunked_array([pyarrow.nulls(len(values), kind)])
+    return values.cast(kind, safe=False)  # large integers become the nearest number
+
+
+@dataclass(frozen=True)
+class ArrowSource:
+    """Files of a data set, whose schemas are compared before anything is read."""
+
+    files: tuple[_File, ...]
+    pieces: tuple[_Piece, ...]
+    names: tuple[str, ...]
+    added: Mapping[str, Any]  # types of columns that the names of folders hold
+    chosen: Mapping[str, Any]  # types that the data set has and its first file has not
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of any file."""
+        found = [name for file in self.files for name in file.schema.names]
+        return tuple(dict.fromkeys([*found, *self.added]))
+
+    def readers(self, columns: Sequence[str]) -> list[Reader]:
+        kinds = self._kinds(columns)
+        return [partial(piece, kinds) for piece in self.pieces]
+
+    def delayed(self, columns: Sequence[str]) -> list[Any]:
+        from dask import delayed
+
+        kinds = self._kinds(columns)
+        return [delayed(piece, pure=False)(kinds) for piece in self.pieces]
+
+    def _kinds(self, columns: Sequence[str]) -> dict[str, Any]:
+        """The type of each column in all files; an error where they do not agree."""
+        return {name: self._kind(name) for name in columns}
+
+    def _kind(self, column: str) -> Any:
+        holders = [file for file in self.files if column in file.schema.names]
+        if not holders:
+            return self.added[column]
+        for file in self.files:
+            count = file.schema.names.count(column)
+            if count == 0:
+                alike = [name for name in file.schema.names if name.lower() == column.lower()]
+                hint = f" (it has {alike[0]!r})" if alike else ""
+                raise DesignError(
+                    f"{file.name} has no column {column!r}{hint}, which is read and which "
+                    f"{holders[0].name} has. All files of data need the same columns: rename or "
+                    "add it, with missing values if need be, or leave the file out."
+                )
+            if count > 1:
+                raise DesignError(f"{file.name} has more than one column {column!r}; rename them.")
+        kind = holders[0].schema.field(column).type
+        if any(file.schema.field(column).type != kind for file in holders[1:]):
+            kind, first = holders[0].kind(column), holders[0]
+            for file in holders[1:]:
+                common = common_kind(kind, file.kind(column))
+                if common is None:
+                    raise DesignError(
+                        f"the column {column!r} is {file.kind(column)} in {file.name}, but {kind} "
+                        f"in {first.name}. Write the files with one type for it."
+                    )
+                if common != kind:
+                    kind, first = common, file
+        return self.chosen.get(column, kind)
+
+
+def common_kind(one: Any, two: Any) -> Any:
+    """The type of pyarrow that holds the values of both; None where they mean different things.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> str(common_kind(pyarrow.float32(), pyarrow.int64()))
+    'double'
+    >>> common_kind(pyarrow.string(), pyarrow.int64()) is None
+    True
+    """
+    import pyarrow
+    from pyarrow import types
+
+    if one == two or types.is_null(two):
+        return one
+    if types.is_null(one):
+        return two
+    both = (one, two)
+
+    def all_of(*tests: Callable[[Any], bool]) -> bool:
+        return all(any(test(kind) for test in tests) for kind in both)
+
+    if all_of(types.is_integer, types.is_boolean):
+        return pyarrow.int64() if pyarrow.uint64() not in both else pyarrow.float64()
+    if all_of(types.is_integer, types.is_boolean, types.is_floating, types.is_decimal):
+        return pyarrow.float64()
+    if all_of(types.is_dictionary) and _texts(one.value_type) and _texts(two.value_type):
+        ordered = one.ordered and two.ordered
+        return pyarrow.dictionary(pyarrow.int32(), pyarrow.string(), ordered)
+    if all(_texts(kind.value_type if types.is_dictionary(kind) else kind) for kind in both):
+        return pyarrow.string()
+    if all_of(types.is_timestamp) and one.tz == two.tz:
+        return one if _UNITS.index(one.unit) >= _UNITS.index(two.unit) else two
+    return None
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _texts(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _arrow_source(data: Any, partition_rows: int) -> ArrowSource:
     """Runs of row groups of about ``partition_rows``; larger row groups are cut."""
-    pieces: list[tuple[str, _Piece]] = []
+    import pyarrow
+
+    files, pieces, names = [], [], []
     for fragment in data.get_fragments():
-        name, seen = os.path.basename(getattr(fragment, "path", "") or "data"), 0
+        file = _File(_name_of(fragment), _schema_of(fragment), fragment)
+        files.append(file)
+        seen = 0
         for part, rows in _runs(fragment, partition_rows):
             for low, high in _edges(rows, partition_rows):
-                label = f"{name}, rows {seen + low} to {seen + high - 1}"
-                pieces.append((label, _Piece(part, data.schema, low, high)))
+                names.append(f"{file.name}, rows {seen + low} to {seen + high - 1}")
+                pieces.append((file, part, low, high))
             seen += rows
-    if not pieces:
+    if not files:
         raise DesignError("data is a data set without files.")
-    return ReadSource(
-        columns=tuple(data.schema.names),
-        names=tuple(name for name, _ in pieces),
-        read=tuple(piece for _, piece in pieces),
+    own = {name for file in files for name in file.schema.names}
+    added = {field.name: field.type for field in data.schema if field.name not in own}
+    more = [pyarrow.field(name, kind) for name, kind in added.items()]
+    schemas = {id(file): pyarrow.schema([*file.schema, *more], file.schema.metadata)
+               for file in files}  # fmt: skip
+    first = files[0].schema
+    chosen = {
+        field.name: field.type
+        for field in data.schema
+        if field.name in first.names and first.field(field.name).type != field.type
+    }
+    return ArrowSource(
+        files=tuple(files),
+        pieces=tuple(
+            _Piece(file.name, part, schemas[id(file)], low, high)
+            for file, part, low, high in pieces
+        ),
+        names=tuple(names),
+        added=added,
+        chosen=chosen,
     )
 
 

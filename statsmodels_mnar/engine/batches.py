@@ -13,8 +13,10 @@ from torch import Tensor
 
 from .blocks import Kind, outcome_factor
 from .rows import BY_ROW, Rows
+from .threads import one_thread
 
 
+@one_thread()
 def resampled(rows: Rows, weights: Tensor) -> Rows:
     """Each member's rows of positive weight, padded with rows of weight zero.
 
@@ -71,6 +73,7 @@ def _gathered(
     )
 
 
+@one_thread()
 def stacked(members: Sequence[Rows]) -> Rows:
     """Data sets of the same columns as one batch, padded with rows of weight zero."""
     counts = [{kind: last - first for kind, first, last in rows.segments} for rows in members]
@@ -106,6 +109,7 @@ def stacked(members: Sequence[Rows]) -> Rows:
     )
 
 
+@one_thread()
 def relabelled(rows: Rows, unlabelled: Tensor, s: Tensor, y: Tensor) -> Rows:
     """Unlabelled rows with each member's own soft selection and pseudolabels.
 

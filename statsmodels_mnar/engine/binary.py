@@ -16,6 +16,7 @@ from .blocks import times
 from .device import block_rows
 from .halfline import LOGIT, PROBIT, Link
 from .rows import Rows
+from .threads import one_thread
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -43,6 +44,7 @@ class BinaryFits:
     converged: Tensor  # (B,) bool
 
 
+@one_thread()
 def fit_binary(
     X: Tensor,
     y: Tensor,
@@ -84,6 +86,7 @@ def fit_binary(
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
 
 
+@one_thread()
 def fit_binaries(
     X: Tensor,
     y: Tensor,
@@ -253,6 +256,7 @@ class Independent:
     converged: bool
 
 
+@one_thread()
 def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -> Independent:
     """Logit (or probit) of the labelled rows and probit of selection, each by Newton."""
     if not isinstance(rows, Rows):  # rows in partitions know how
@@ -283,6 +287,7 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
     return Independent(params, value, outcome.converged and select.converged)
 
 
+@one_thread()
 def fit_independents(
     rows: Rows, *, probit: bool = False, penalty: float = 0.0
 ) -> list[Independent]:
@@ -309,6 +314,7 @@ def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
     return ridge[..., :p, :p], ridge[..., p:, p:]
 
 
+@one_thread()
 def descend_binary(
     X: Tensor,
     y: Tensor,

@@ -8,8 +8,8 @@ sum over them does not depend on timing.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
+import threading
 import uuid
 import weakref
 from collections import deque
@@ -21,6 +21,9 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
+
+from .guard import check_guarded
+from .threads import helper_thread, one_thread
 
 
 class Partitions(Protocol):
@@ -62,6 +65,7 @@ class Task:
     args: tuple[Any, ...]
     name: str
 
+    @one_thread()
     def __call__(self, *items: Any) -> Any:
         try:
             return self.function(*items, *self.args)
@@ -103,23 +107,89 @@ class Packable(Protocol):
     def unpack(cls, header: Any, numbers: np.ndarray) -> Self: ...
 
 
+class Spool:
+    """Arrays in a temporary file without a name.
+
+    However the process ends, by an error, SIGTERM, SIGKILL or a power cut, the system frees the
+    file's space: there is no name under which it could be left behind.
+
+    Parameters
+    ----------
+    folder : str, optional
+        Whose disk takes it; by default that of temporary files.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        self.folder = tempfile.gettempdir() if folder is None else folder
+        try:
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 - closed with the spool
+                buffering=0, prefix="mnar-", dir=self.folder
+            )
+        except OSError as error:
+            raise ValueError(
+                f"rows that do not fit into memory cannot be put into folder={self.folder!r} "
+                f"({error}); give Execution a folder that can be written, or more memory"
+            ) from error
+        weakref.finalize(self, self._file.close)
+        self.owner = os.getpid()
+        self._end = 0
+        self._lock = threading.Lock()  # of the place in the file
+
+    def write(self, numbers: np.ndarray) -> int:
+        """Append an array of numbers of eight bytes; returns where it begins."""
+        left = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
+        with self._lock:
+            start = self._end
+            self._file.seek(start)
+            try:
+                while len(left):
+                    left = left[self._file.write(left) :]
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"the disk of folder={self.folder!r} has no room for {numbers.nbytes:,} more "
+                    f"bytes of rows ({error.strerror}); give Execution another folder, or more "
+                    "memory",
+                ) from error
+            self._end += numbers.nbytes
+        return start
+
+    def read(self, start: int, shape: tuple[int, ...]) -> np.ndarray:
+        """The array that begins there."""
+        # Not a memory map: its pages would stay in the process as long as there is memory.
+        numbers = np.empty(shape, dtype=np.float64)
+        left, place = numbers.reshape(-1).view(np.uint8).data, start
+        while len(left):
+            count = self._read_into(left, place)
+            if not count:
+                raise OSError(f"the temporary file in {self.folder!r} has been cut")
+            left, place = left[count:], place + count
+        return numbers
+
+    def _read_into(self, buffer: memoryview, place: int) -> int:
+        if hasattr(os, "preadv"):  # which leaves the place in the file alone, for a forked child
+            return os.preadv(self._file.fileno(), [buffer], place)
+        with self._lock:
+            self._file.seek(place)
+            return self._file.readinto(buffer) or 0
+
+
 class Store:
-    """Keeps items in memory up to a budget, and the others in files of a temporary folder.
+    """Keeps items in memory up to a budget, and the others in a temporary file.
 
     Parameters
     ----------
     memory : int
         Bytes of all items kept in memory.
     folder : str, optional
-        Where the temporary folder is made; it goes with the store.
+        Where the temporary file is made; it goes with the store.
     room : int
         Items of the same size for which memory is left free.
     """
 
     def __init__(self, memory: int, folder: str | None = None, *, room: int = 0) -> None:
         self.left, self.parent, self.room = memory, folder, room
-        self._folder: str | None = None
-        self._count = 0
+        self._spool: Spool | None = None
 
     def put(self, item: Packable) -> Callable[[], Any]:
         """A function that gives the item back."""
@@ -127,22 +197,20 @@ class Store:
             self.left -= item.nbytes
             return partial(_same, item)
         header, numbers = item.pack()
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="mnar-", dir=self.parent)
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = os.path.join(self._folder, f"{self._count}.bin")
-        self._count += 1
-        numbers.tofile(path)
-        return partial(_read, type(item), header, path, numbers.shape)
+        if self._spool is None or self._spool.owner != os.getpid():  # a child has its own
+            self._spool = Spool(self.parent)
+        return partial(_read, type(item), header, self._spool, self._spool.write(numbers),
+                       numbers.shape)  # fmt: skip
 
 
 def _same(item: Any) -> Any:
     return item
 
 
-def _read(kind: type[Packable], header: Any, path: str, shape: tuple[int, ...]) -> Any:
-    # Not a memory map: its pages would stay in the process as long as there is memory.
-    return kind.unpack(header, np.fromfile(path, dtype=np.float64).reshape(shape))
+def _read(
+    kind: type[Packable], header: Any, spool: Spool, start: int, shape: tuple[int, ...]
+) -> Any:
+    return kind.unpack(header, spool.read(start, shape))
 
 
 class LocalPartitions:
@@ -193,7 +261,7 @@ class LocalPartitions:
         return self._threaded(jobs)
 
     def _threaded(self, jobs: list[Callable[[], Any]]) -> Iterator[Any]:
-        with ThreadPoolExecutor(self.threads) as pool:
+        with ThreadPoolExecutor(self.threads, initializer=helper_thread) as pool:
             running: deque[Any] = deque()
             try:
                 for job in jobs:  # no more items in memory than threads
@@ -242,7 +310,9 @@ def _load_both(one: Callable[[], Any], two: Callable[[], Any]) -> tuple[Any, Any
 def local_workers(n_workers: int, **options: Any) -> Iterator[Any]:
     """A dask client with worker processes of this machine, which end with the block.
 
-    They end too where the block is left by an error or Ctrl-C, or where this process dies.
+    They end too where the block is left by an error or Ctrl-C, or where this process dies. Each
+    worker imports the script that starts it, so a script calls this under
+    ``if __name__ == "__main__":``.
 
     Parameters
     ----------
@@ -259,6 +329,8 @@ def local_workers(n_workers: int, **options: Any) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"} | options
+    if options["processes"]:
+        check_guarded("local_workers", f"with local_workers({n_workers}) as client:")
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
         yield client
 

@@ -7,11 +7,14 @@ ends in the same digits.
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ import numpy as np
 from torch import Tensor
 
 Sums = tuple[np.ndarray, ...]
+Fingerprint = dict[str, list[int]]
+"""Numbers that tell rows from others, by what they were made of, in words."""
 
 
 class Journal:
@@ -28,41 +33,49 @@ class Journal:
     ----------
     path : str or Path
         Read if it exists. Each new sum replaces the file by a longer one in one step.
-    fingerprint : str
-        Of the rows; a journal of other rows is refused.
+    fingerprint : dict
+        Of the rows; a journal of other rows is refused, with what is different.
 
     Examples
     --------
     >>> import tempfile, numpy as np
+    >>> rows = {"the labels": [1]}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Journal(f"{folder}/fit.npz", "rows")["a"] = (np.ones(2),)
-    ...     Journal(f"{folder}/fit.npz", "rows")["a"]
+    ...     Journal(f"{folder}/fit.npz", rows)["a"] = (np.ones(2),)
+    ...     Journal(f"{folder}/fit.npz", rows)["a"]
     (array([1., 1.]),)
     """
 
-    def __init__(self, path: str | Path, fingerprint: str) -> None:
+    def __init__(self, path: str | Path, fingerprint: Fingerprint) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
         self._sums: dict[str, Sums] = {}
         if not self.path.parent.is_dir():
-            raise ValueError(f"checkpoint={str(path)!r}: its folder does not exist")
+            raise ValueError(
+                f"checkpoint={str(path)!r} cannot be written: the folder "
+                f"{str(self.path.parent)!r} does not exist; make it, or name another file"
+            )
+        if self.path.is_dir():
+            raise ValueError(f"checkpoint={str(path)!r} is a folder; name a file in it")
         if self.path.exists():
             self._read()
+        _sweep(self.path)
 
     def _read(self) -> None:
         try:
-            with np.load(self.path, allow_pickle=False) as stored:
-                found = {name: stored[name] for name in stored.files}
-            owner = str(found.pop("fingerprint"))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"checkpoint={str(self.path)!r} is not one ({error})") from error
+            owner, self._sums = _stored(self.path)
+        except Exception as error:  # whatever zipfile and numpy make of the bytes of another file
+            size = self.path.stat().st_size
+            why = f"it ends after {size} bytes" if size < 22 else f"{type(error).__name__}: {error}"
+            raise ValueError(
+                f"checkpoint={str(self.path)!r} is not a checkpoint file of this version, or only "
+                f"part of one ({why}); delete it to start over, or name another file"
+            ) from error
         if owner != self.fingerprint:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} is of a fit to other rows; delete it, or name "
-                "another file"
+                f"checkpoint={str(self.path)!r} is of a fit to other data: "
+                f"{_difference(owner, self.fingerprint)}. Delete it to start over, or name another "
+                "file"
             )
-        for name, value in found.items():
-            key = name.rpartition(".")[0]
-            self._sums[key] = (*self._sums.get(key, ()), value)
 
     def __contains__(self, key: str) -> bool:
         return key in self._sums
@@ -76,17 +89,76 @@ class Journal:
     def __setitem__(self, key: str, sums: Sums) -> None:
         self._sums[key] = sums
         stored: dict[str, Any] = {
-            f"{k}.{i}": v for k, sums in self._sums.items() for i, v in enumerate(sums)
+            f"{k}.{i}.{len(sums)}": v for k, sums in self._sums.items() for i, v in enumerate(sums)
         }
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
             with beside.open("wb") as file:
-                np.savez(file, fingerprint=np.array(self.fingerprint), **stored)
+                np.savez(file, fingerprint=np.array(json.dumps(self.fingerprint)), **stored)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a process that was killed while it wrote has left beside the file."""
+    for beside in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        pid = beside.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
+        if pid.isdecimal() and not _runs(int(pid)):
+            beside.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    if sys.platform == "win32":  # where asking would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _stored(path: Path) -> tuple[Fingerprint, dict[str, Sums]]:
+    """Fingerprint and sums of a file that is whole."""
+    with zipfile.ZipFile(path) as archive:
+        broken = archive.testzip()
+        if broken is not None:
+            raise ValueError(f"{broken} is damaged")
+    with np.load(path, allow_pickle=False) as stored:
+        found = {name: stored[name] for name in stored.files}
+    owner = json.loads(str(found.pop("fingerprint")))
+    if not isinstance(owner, dict):
+        raise ValueError("it has another fingerprint")
+    parts: dict[str, dict[int, np.ndarray]] = {}
+    counts: dict[str, int] = {}
+    for name, value in found.items():
+        key, place, count = name.rsplit(".", 2)
+        parts.setdefault(key, {})[int(place)] = value
+        counts[key] = int(count)
+    if any(sorted(part) != list(range(counts[key])) for key, part in parts.items()):
+        raise ValueError("it lacks some of its sums")
+    return owner, {key: tuple(part[i] for i in sorted(part)) for key, part in parts.items()}
+
+
+def _difference(stored: Fingerprint, given: Fingerprint) -> str:
+    """What differs, in words; the first of them where it changes all that follow."""
+    different = [what for what in given if stored.get(what) != given[what]]
+    first = different[0] if different else "what was marked"
+    if first.startswith("the number"):
+        return f"{first} differ{'s' if first == 'the number of rows' else ''} " + (
+            f"({_numbers(stored.get(first, []))} there, {_numbers(given.get(first, []))} here)"
+        )
+    *most, last = different or [first]
+    names = f"{', '.join(most)} and {last}" if most else last
+    return f"{names} have other values, or the rows another order"
+
+
+def _numbers(values: list[int]) -> str:
+    return ", ".join(f"{value:,}" for value in values) or "unknown"
 
 
 def signature(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -98,15 +170,24 @@ def signature(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def _canonical(arg: Any) -> bytes:
+    """Bytes that differ where the values differ, in any digit."""
     if isinstance(arg, Tensor):
         arg = arg.cpu().numpy()
     name = type(arg).__qualname__
     if isinstance(arg, np.ndarray):
-        return f"{arg.dtype}{arg.shape}".encode() + np.ascontiguousarray(arg).tobytes()
+        return _framed(f"{arg.dtype}{arg.shape}", np.ascontiguousarray(arg).tobytes())
     if isinstance(arg, tuple):
-        return name.encode() + b",".join(_canonical(value) for value in arg)
-    if is_dataclass(arg) or isinstance(arg, str | int | float | None):
-        return f"{name}{arg!r}".encode()
+        return _framed(name, *(_canonical(value) for value in arg))
+    if is_dataclass(arg):  # not its repr, which shortens arrays
+        own = [field.name for field in fields(arg) if field.compare]
+        return _framed(name, *(_canonical(getattr(arg, field)) for field in own))
+    if isinstance(arg, str | int | float | np.generic | None):
+        return _framed(name, repr(arg).encode())
     if vars(arg):
         raise TypeError(f"{name} has no signature")
-    return name.encode()  # a link
+    return _framed(name)  # a link
+
+
+def _framed(name: str, *parts: bytes) -> bytes:
+    """The parts with their lengths, so that no two lists of parts look the same."""
+    return b"".join(f"{len(part)}:".encode() + part for part in (name.encode(), *parts))

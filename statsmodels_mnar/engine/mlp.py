@@ -8,6 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from .threads import one_thread
+
 
 @dataclass(frozen=True, slots=True)
 class MLP:
@@ -47,6 +49,7 @@ class FittedMLP:
     spread: Tensor  # (B, 1, p)
     loss: Tensor  # (B,)
 
+    @one_thread()
     def __call__(self, X: Tensor) -> Tensor:
         """Probabilities at the rows of X, (n, p), by each network, (B, n)."""
         return torch.sigmoid(_forward((X - self.center) / self.spread, self.weights, self.biases))
@@ -59,6 +62,7 @@ def _forward(h: Tensor, weights: tuple[Tensor, ...], biases: tuple[Tensor, ...])
     return (h @ last.mT + bias)[..., 0]
 
 
+@one_thread()
 def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -> FittedMLP:
     """Train on the rows of X, (n, p), by Adam on the mean cross-entropy.
 

@@ -5,8 +5,9 @@ A leading axis of B parameter vectors runs through everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,8 +20,12 @@ from .forms import Form, unselected
 from .integration import Nodes
 from .likelihood import Evaluation, Likelihood
 from .rows import Rows
+from .threads import available, in_threads, one_thread
 from .workspace import Workspace
 
+Found = TypeVar("Found")
+
+_GROUPS = 64  # of blocks whose sums are kept until they are added in their order
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
 _SMALL_WORK = 2**17  # values at nodes of all members and rows
 
@@ -114,6 +119,7 @@ class Objective(Likelihood):
             block_size=self.block_size,
         )
 
+    @one_thread()
     def evaluate(
         self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
     ) -> Evaluation:
@@ -169,45 +175,67 @@ class Objective(Likelihood):
 
     def _evaluate(self, theta: Tensor, order: int, weights: Tensor) -> Evaluation:
         B, P = max(len(theta), len(weights)), theta.shape[1]
-        value = theta.new_zeros(B)
-        score = theta.new_zeros(B, P) if order >= 1 else None
-        hessian = theta.new_zeros(B, P, P) if order >= 2 else None
-        for block, terms in self._blocks(theta, order, members=B):
-            weight = weights[:, block.start : block.start + block.X.shape[-1]]
-            value += (weight * terms.value).sum(-1)
-            if score is not None and terms.first is not None:
-                add_score(score, weight * terms.first, block)
-            if hessian is not None and terms.second is not None:
-                add_hessian(hessian, weight * terms.second, block)
+
+        def sums(blocks: Iterable[tuple[Block, RowTerms]]) -> tuple[Tensor, ...]:
+            value = theta.new_zeros(B)
+            score = theta.new_zeros(B, P) if order >= 1 else None
+            hessian = theta.new_zeros(B, P, P) if order >= 2 else None
+            for block, terms in blocks:
+                weight = weights[:, block.start : block.start + block.X.shape[-1]]
+                value += (weight * terms.value).sum(-1)
+                if score is not None and terms.first is not None:
+                    add_score(score, weight * terms.first, block)
+                if hessian is not None and terms.second is not None:
+                    add_hessian(hessian, weight * terms.second, block)
+            return tuple(v for v in (value, score, hessian) if v is not None)
+
+        total = _added(self._map_blocks(sums, theta, order, members=B))
+        value, score, hessian = (*total, None, None)[:3]
+        assert value is not None
         if hessian is not None:
             hessian = hessian + hessian.triu(1).mT
         return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
 
+    @one_thread()
     def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted log-likelihood of every row, (B, n), in the user's order."""
         self._check_shared("row_values")
         theta = self.as_theta(theta)
-        parts = [terms.value for _, terms in self._blocks(theta, 0)]
-        return self.rows.unsort(torch.cat(parts, dim=-1))
 
+        def values(blocks: Iterable[tuple[Block, RowTerms]]) -> Tensor:
+            none = theta.new_zeros(len(theta), 0)
+            return torch.cat([none, *(terms.value for _, terms in blocks)], dim=-1)
+
+        return self.rows.unsort(torch.cat(list(self._map_blocks(values, theta, 0)), dim=-1))
+
+    @one_thread()
     def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
         self._check_shared("row_scores")
         theta = self.as_theta(theta)[:1]
-        parts = [row_scores(block, terms, self.n_params) for block, terms in self._blocks(theta, 1)]
-        return self.rows.unsort(torch.cat(parts).mT).mT
 
+        def scores(blocks: Iterable[tuple[Block, RowTerms]]) -> Tensor:
+            none = theta.new_zeros(0, self.n_params)
+            return torch.cat([none, *(row_scores(*both, self.n_params) for both in blocks)])
+
+        return self.rows.unsort(torch.cat(list(self._map_blocks(scores, theta, 1))).mT).mT
+
+    @one_thread()
     def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
         """Weighted sum of the outer products of the row scores, (P, P)."""
         self._check_shared("opg")
         theta = self.as_theta(theta)[:1]
-        weights = self.rows.weight if weights is None else weights
-        total = theta.new_zeros(self.n_params, self.n_params)
-        for block, terms in self._blocks(theta, 1):
-            scores = row_scores(block, terms, self.n_params)
-            weight = weights[block.start : block.start + len(block.key)]
-            total += scores.mT @ (weight[:, None] * scores)
-        return total
+        by_row = self.rows.weight if weights is None else weights
+
+        def products(blocks: Iterable[tuple[Block, RowTerms]]) -> tuple[Tensor]:
+            total = theta.new_zeros(self.n_params, self.n_params)
+            for block, terms in blocks:
+                scores = row_scores(block, terms, self.n_params)
+                weight = by_row[block.start : block.start + len(block.key)]
+                total += scores.mT @ (weight[:, None] * scores)
+            return (total,)
+
+        return _added(self._map_blocks(products, theta, 1))[0]
 
     def members_at_once(self, theta: np.ndarray) -> int:
         """As many as keep the work arrays small, and rows of their own within half the budget."""
@@ -222,18 +250,26 @@ class Objective(Likelihood):
 
     # -- one block ---------------------------------------------------------------------------------
 
-    def _blocks(
-        self, theta: Tensor, order: int, members: int = 1
-    ) -> Iterator[tuple[Block, RowTerms]]:
-        """The blocks and their row terms, of which sums are made for so many members."""
+    def _map_blocks(
+        self,
+        function: Callable[[Iterable[tuple[Block, RowTerms]]], Found],
+        theta: Tensor,
+        order: int,
+        members: int = 1,
+    ) -> Iterable[Found]:
+        """What a function makes of groups of blocks and their row terms, in their order.
+
+        Parameters
+        ----------
+        members : int
+            Of a batch for which the function makes sums.
+        """
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
-        host = self._dependence(theta)
         simulation = self.form.simulation
+        nodes = None
         if simulation is None:
-            nodes = self.form.nodes(host, self.rows.device)
-            count = nodes.count
-        else:
-            nodes, count = None, simulation.n_draws
+            nodes = self.form.nodes(self._dependence(theta), self.rows.device)
+        count = simulation.n_draws if simulation is not None else nodes.count  # type: ignore[union-attr]
         size = self.block_size or block_rows(
             len(theta) * count,
             self.rows.device,
@@ -243,15 +279,28 @@ class Objective(Likelihood):
         )
         if size != self._draws_size:  # draws of other blocks are of no use
             self._draws, self._draws_size = {}, size
-        work = Workspace()  # of this evaluation, so that two threads can share the objective
-        for block in self.rows.blocks(size):
+
+        def terms_of(block: Block, work: Workspace) -> RowTerms:
             b = times(gamma, block.W) + block.offset_select
             if block.kind == "closed":
-                yield block, unselected(b, order)
-                continue
+                return unselected(b, order)
             a = times(beta, block.X) + block.offset
-            own = nodes if simulation is None else replace(self._block_draws(block), work=work)
-            yield block, self.form.terms(a, b, dependence, block, own, order)
+            own: Any = self._block_draws(block) if nodes is None else nodes
+            return self.form.terms(a, b, dependence, block, replace(own, work=work), order)
+
+        def worker() -> Callable[[list[Block]], Found]:
+            work = Workspace()  # of one thread in this evaluation
+            return lambda group: function((block, terms_of(block, work)) for block in group)
+
+        threads = available() if self._divided(size) else 1
+        return in_threads(worker, _groups_of(list(self.rows.blocks(size))), threads=threads)
+
+    def _divided(self, size: int) -> bool:
+        """Whether rows are worth several threads: not those of a block, nor elsewhere than here."""
+        wide = self.rows.n - sum(
+            high - low for kind, low, high in self.rows.segments if kind == "closed"
+        )
+        return self.rows.device.type == "cpu" and wide > size
 
     def _block_draws(self, block: Block) -> Nodes:
         """Draws of a block, kept between evaluations where they fit."""
@@ -269,3 +318,24 @@ class Objective(Likelihood):
 def sample_positions(n: int, count: int) -> np.ndarray:
     """Positions of a sample among n sorted rows."""
     return np.random.default_rng(0).choice(n, count, replace=False)
+
+
+def _groups_of(blocks: list[Block]) -> list[list[Block]]:
+    """The blocks in at most ``_GROUPS`` runs, whatever the number of threads."""
+    if not blocks:
+        return [[]]
+    length = -(-len(blocks) // _GROUPS)
+    return [blocks[i : i + length] for i in range(0, len(blocks), length)]
+
+
+def _added(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Sums of the groups, added in their order."""
+    total: tuple[Tensor, ...] | None = None
+    for part in parts:
+        if total is None:
+            total = part
+        else:
+            for whole, own in zip(total, part, strict=True):
+                whole += own
+    assert total is not None
+    return total

@@ -17,10 +17,12 @@ from .objective import Objective
 from .quasi_newton import quasi_newton
 from .sgd import sgd
 from .solution import Solution
+from .threads import one_thread
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
 
+@one_thread()
 def maximize(
     objective: Likelihood,
     start: np.ndarray | None,
@@ -73,6 +75,7 @@ def maximize(
     return _in_easy_units(search, objective, np.asarray(start, dtype=float)[None], free)[0]
 
 
+@one_thread()
 def maximize_batch(
     objective: Likelihood,
     starts: np.ndarray,

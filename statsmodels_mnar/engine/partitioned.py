@@ -30,8 +30,9 @@ from .blocks import Kind
 from .execution import Partitions
 from .forms import Form
 from .halfline import LOGIT, PROBIT, Link
-from .journal import Journal, signature
+from .journal import Fingerprint, Journal, signature
 from .likelihood import Evaluation, Likelihood
+from .marks import Marks, marks_of, sum_of
 from .objective import Objective, sample_positions
 from .rows import Moments, Rows, joint_ridge
 
@@ -57,6 +58,7 @@ class PartitionedRows:
     shape: tuple[int, int]  # p and k
     total_weight: float
     device: torch.device
+    marks: Marks  # of everything that the likelihood reads of them
     tag: str = ""  # how they were derived, for the journal
     session: Session = field(default_factory=Session)
 
@@ -82,6 +84,7 @@ class PartitionedRows:
             shape=found[0].shape,
             total_weight=sum(one.total_weight for one in found),
             device=found[0].device,
+            marks={name: sum_of(*(one.marks[name] for one in found)) for name in found[0].marks},
         )
 
     @property
@@ -113,9 +116,19 @@ class PartitionedRows:
         return replace(self, parts=self.parts.derive(function, *args), counts=counts, tag=tag)
 
     @property
-    def fingerprint(self) -> str:
-        """Tells these rows from others."""
-        return signature(PartitionedRows, (self.scale, repr(self.counts), self.total_weight))
+    def fingerprint(self) -> Fingerprint:
+        """What tells these rows from others: the same however they are cut into partitions.
+
+        Rows of one place in the data belong together: exchanging the labels or the covariates of
+        two rows changes it.
+        """
+        kinds = get_args(Kind)
+        parts: dict[str, Any] = {
+            "the number of rows": [self.n],
+            "the numbers of labelled and unlabelled rows": [self.count(kind) for kind in kinds],
+            "the numbers of columns of the two equations": list(self.shape),
+        }
+        return parts | {what: list(self.marks[what]) for what in self.marks}
 
     def sum(self, function: Callable[..., tuple[Tensor, ...]], *args: Any) -> tuple[Tensor, ...]:
         """``function(rows, *args)`` added over the partitions, in their order."""
@@ -224,6 +237,7 @@ class _Measure:
     shape: tuple[int, int]
     total_weight: float
     device: torch.device
+    marks: Marks
 
 
 def _measure(rows: Rows) -> _Measure:
@@ -233,7 +247,8 @@ def _measure(rows: Rows) -> _Measure:
     weights = rows.weight.cpu().numpy() if rows.weight.ndim == 1 else None
     outcome, select = (Moments.of(m.mT.cpu().numpy(), weights) for m in (rows.X, rows.W))
     return _Measure(
-        rows.n, counts, square, (outcome, select), shape, rows.total_weight, rows.device
+        rows.n, counts, square, (outcome, select), shape, rows.total_weight, rows.device,
+        marks_of(rows),
     )
 
 

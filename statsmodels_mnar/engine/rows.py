@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .arrays import finite, matrix, shaped, vector
 from .blocks import Block, Kind, outcome_factor
+from .threads import one_thread
 
 BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
 _PACKED = ("weight", "order")
@@ -55,6 +56,7 @@ class Rows:
         return self.X.device
 
     @classmethod
+    @one_thread()
     def build(
         cls,
         X: np.ndarray,
@@ -149,6 +151,7 @@ class Rows:
             total_weight=float(weights.sum()),
         )
 
+    @one_thread()
     def take(self, positions: np.ndarray) -> Rows:
         """Some of the sorted rows, which keep their keys and the columns' scale."""
         positions = np.sort(positions)
@@ -169,6 +172,7 @@ class Rows:
         )
 
     @classmethod
+    @one_thread()
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of the same columns one after the other, sorted by kind again."""
         first = parts[0]
@@ -247,6 +251,7 @@ class Rows:
                 parts = {name: getattr(self, name)[..., cut] for name in BY_ROW}
                 yield Block(kind=kind, start=start, **parts)
 
+    @one_thread()
     def unsort(self, values: Tensor) -> Tensor:
         """Put values of the sorted rows, along the last axis, back into the user's order."""
         return torch.empty_like(values).index_copy_(-1, self.order, values)

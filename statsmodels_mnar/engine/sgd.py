@@ -12,6 +12,7 @@ from torch import Tensor
 from .forms import FreeForm
 from .objective import Objective
 from .solution import Callback, Solution, Status, Step
+from .threads import one_thread
 
 _SIGMA_MIN, _SIGMA_MAX, _RHO_MAX = 1e-6, 50.0, 0.9999
 _START = 0.01  # of sigma and rho, the paper's appendix B
@@ -22,6 +23,7 @@ def paper_start(n_coef: int) -> np.ndarray:
     return np.concatenate([np.zeros(n_coef), [np.log(_START), np.arctanh(_START)]])
 
 
+@one_thread()
 def sgd(
     objective: Objective,
     start: np.ndarray | None = None,

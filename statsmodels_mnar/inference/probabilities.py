@@ -21,6 +21,7 @@ from ..engine.blocks import Block, pairs
 from ..engine.device import block_rows
 from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..engine.integration import Quadrature
+from ..engine.threads import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -85,6 +86,7 @@ class Jet:
             return Jet(np.log(p), slopes, self.second / p - self._squares(slopes))
 
 
+@one_thread()
 def jet(
     form: Form,
     which: str,

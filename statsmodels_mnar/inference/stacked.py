@@ -24,6 +24,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from ..engine.halfline import LOGIT, PROBIT
+from ..engine.threads import one_thread
 from .covariance import invert
 
 Floats = NDArray[np.float64]
@@ -169,6 +170,7 @@ def outer_products(influence: Floats, weights: Floats, *, sampling: bool) -> Flo
     return influence.T @ influence
 
 
+@one_thread()
 def _regression(
     X: Floats, y: NDArray[np.bool_], weights: Floats, index: Floats, name: str
 ) -> tuple[Floats, Floats]:

@@ -19,6 +19,7 @@ from ..engine.optimize import Method, maximize
 from ..engine.partitioned import PartitionedObjective
 from ..engine.rows import Rows
 from ..engine.solution import Callback, Climb, Solution, Status
+from ..engine.threads import as_users, one_thread
 from ..errors import NotInMemoryError
 from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type
@@ -55,6 +56,7 @@ class SelectionModel(SelectionData):
         """The two equations fitted apart; ``started`` where they are not needed as start values."""
         return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
 
+    @one_thread()
     def fit(
         self,
         start_params: Any = None,
@@ -142,7 +144,7 @@ class SelectionModel(SelectionData):
             independent = self._independent(method, penalty, start_params is not None)
             if not penalised and not independent.converged:
                 self._check_separation()
-            options["callback"] = both(callback, show)
+            options["callback"] = both(as_users(callback), show)
             fit = self._fit_checked(independent, start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=self.normalization)
             results = self._results_class(fit, cov_type, cov_kwds)
@@ -366,6 +368,7 @@ class SelectionModel(SelectionData):
         check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
         check_separation(d.s, d.W, d.select_names, "selection")
 
+    @one_thread()
     def _check_separation_of(self, rows: Rows) -> None:
         seen = rows.tilt > 0
         y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()

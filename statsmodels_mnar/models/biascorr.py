@@ -27,6 +27,7 @@ from ..engine.optimize import Method
 from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..engine.solution import Status
+from ..engine.threads import one_thread
 from ..errors import warn
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
@@ -301,6 +302,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         fit = face._fit(apart, None, "newton", penalty, {})
         return replace(apart, params=fit.solution.params[:-2], value=fit.solution.value)
 
+    @one_thread()
     def fit(
         self,
         start_params: Any = None,

@@ -16,6 +16,7 @@ from ..engine.optimize import maximize_many
 from ..engine.partitioned import PartitionedRows
 from ..engine.resampled import ResampledObjective, Resamples
 from ..engine.solution import Solution
+from ..engine.threads import one_thread_a_step
 from .base import SelectionModel
 from .first_stage import FirstStage, can_train_many, soften_many, train_many
 from .softening import Softening, soft_range, soften_rows, train_resampled
@@ -42,6 +43,7 @@ class BiasCorrRefits(SelectionModel):
     def _batchable(self) -> bool:
         return can_train_many(self.selection_model, self.pseudolabel_model)
 
+    @one_thread_a_step
     def refit_weights(
         self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
@@ -68,6 +70,7 @@ class BiasCorrRefits(SelectionModel):
             fits = maximize_many(members, start, free=self._estimated, **options)
             yield from _with_reasons(fits, stages.converged, lowest, penalty)
 
+    @one_thread_a_step
     def _refit_draws(
         self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:

@@ -21,6 +21,7 @@ from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 from ..engine.mlp import MLP, fit_mlp
 from ..engine.rows import Moments
+from ..engine.threads import one_thread, users_threads
 from ..errors import NoVariationError
 
 Floats = NDArray[np.float64]
@@ -86,6 +87,7 @@ def check_classifier(model: Classifier, names: tuple[str, ...], argument: str) -
         raise ValueError(f"{argument}={model!r} must have the methods fit and predict_proba")
 
 
+@one_thread()
 def train(
     design: Design,
     selection_model: Classifier,
@@ -154,8 +156,9 @@ def _train_one(
         return Trained(f"mlp{settings.hidden}", network(all_t)[0].numpy(), estimator=network)
     estimator = copy.deepcopy(model)
     extra = {} if weights is None else {"sample_weight": weights}
-    estimator.fit(X[used], y[used].astype(int), **extra)
-    probability = np.asarray(estimator.predict_proba(X), dtype=float)
+    with users_threads():
+        estimator.fit(X[used], y[used].astype(int), **extra)
+        probability = np.asarray(estimator.predict_proba(X), dtype=float)
     name = type(estimator).__name__
     if probability.shape != (len(X), 2) or not ((probability >= 0) & (probability <= 1)).all():
         raise ValueError(
@@ -182,6 +185,7 @@ def can_train_many(selection_model: Classifier, pseudolabel_model: Classifier) -
     return isinstance(selection_model, str) and (known or network)
 
 
+@one_thread()
 def train_many(
     design: Design,
     selection_model: str,
@@ -217,6 +221,7 @@ def train_many(
     return ManyStages(select, outcome, converged)
 
 
+@one_thread()
 def soften_many(
     design: Design,
     stages: ManyStages,

@@ -33,10 +33,10 @@ class Execution:
         Rows of a partition, about; not for dask DataFrames, which have their own.
     memory : int
         Bytes of rows kept in memory and of the work on a partition, about five times its rows for
-        each thread; what is beyond goes to a temporary folder. A row takes 8 (p + k + 10) bytes
+        each thread; what is beyond goes to a temporary file. A row takes 8 (p + k + 10) bytes
         for p and k columns.
     folder : str, optional
-        Where that folder is made.
+        Where that file is made. It has no name, and goes however the process ends.
     threads : int
         Partitions evaluated at once in this process.
     client : distributed.Client, optional

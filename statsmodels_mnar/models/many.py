@@ -12,11 +12,13 @@ from ..engine.batches import stacked
 from ..engine.binary import fit_independents
 from ..engine.integration import Quadrature
 from ..engine.optimize import maximize_many
+from ..engine.threads import one_thread_a_step
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel
 from .search import tops_many
 
 
+@one_thread_a_step
 def fit_many(
     models: Sequence[SelectionModel], cov_type: str | None = None
 ) -> Iterator[SelectionResultsWrapper | str]:

@@ -15,6 +15,7 @@ from ..engine.optimize import maximize_many
 from ..engine.partitioned import PartitionedRows
 from ..engine.resampled import ResampledObjective, Resamples, draw_resamples
 from ..engine.solution import Solution
+from ..engine.threads import one_thread_a_step
 from .keys import find_clusters
 from .large import Frames
 from .likelihood import SelectionLikelihood
@@ -35,6 +36,7 @@ class Refits(SelectionLikelihood):
         """Refits of a batch near ``params`` that fit into the memory budget."""
         return self._objective().members_at_once(self._expand(params))
 
+    @one_thread_a_step
     def refit_weights(
         self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
@@ -93,6 +95,7 @@ class Refits(SelectionLikelihood):
         )
         return self._refit_draws(draws, start_params, penalty, **options)
 
+    @one_thread_a_step
     def _refit_draws(
         self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
@@ -107,6 +110,7 @@ class Refits(SelectionLikelihood):
         for chunk in maximize_many(objective, start, free=self._estimated, **options):
             yield from chunk
 
+    @one_thread_a_step
     def refit_draws(
         self, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +41,8 @@ _MODELS: dict[str, type[SelectionModel]] = {
     cls.__name__: cls for cls in (GreeneSelectionLogit, BiasCorrLogit, ProbitSelection)
 }
 _LARGEST_FILE = 2**28  # bytes
+_DEEPEST = 64  # levels of brackets; a record has six
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)  # and texts, to be skipped
 _HUGE = 1e100  # no estimate; products of such numbers overflow
 _NOT = "not a file of results:"
 _LARGEST_DEPENDENCE = 50.0  # of lnsigma, athrho and the loading
@@ -137,6 +140,11 @@ class _Value:
             self.refuse(f"must be one of {', '.join(known)}")
         return self.value
 
+    def scalar(self) -> Any:
+        if isinstance(self.value, dict | list):
+            self.refuse("must be a text, a number, true, false or null")
+        return self.value
+
     def flag(self) -> bool:
         if not isinstance(self.value, bool):
             self.refuse("must be true or false")
@@ -195,25 +203,38 @@ class _Value:
 
 def _parse(source: str | Path) -> _Value:
     text = _text(source)
+    _check_depth(text)
     try:
         return _Value(
             json.loads(
                 text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_integer
             )
         )
-    except RecursionError:
-        raise ValueError(f"{_NOT} it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{_NOT} it is no JSON ({error})") from error
 
 
+def _check_depth(text: str) -> None:
+    """Refuse brackets within brackets that no record has, before a parser recurses into them."""
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        mark = match.group()
+        depth += (mark in "[{") - (mark in "]}")
+        if depth > _DEEPEST:
+            raise ValueError(f"{_NOT} it is nested too deeply (more than {_DEEPEST} levels)")
+
+
 def _text(source: str | Path) -> str:
-    if isinstance(source, str) and source.lstrip().startswith("{"):
+    if isinstance(source, str) and source.lstrip().startswith(("{", "[")):
         return source
     if not isinstance(source, str | Path):
         raise TypeError(f"source must be a JSON text or a path, got {type(source).__name__}")
     path = Path(source)
-    if not path.is_file():
+    try:
+        known = path.is_file()
+    except OSError:  # a name that no file can have
+        known = False
+    if not known:
         raise FileNotFoundError(f"source={str(source)[:200]!r} is neither a JSON text nor a file")
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(
@@ -335,7 +356,7 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         apart.at("converged").flag(),
     )
     faces = {name: value.any_number() for name, value in likelihoods.at("faces").items()}
-    options = {name: value.value for name, value in status.at("options").items()}
+    options = {name: value.scalar() for name, value in status.at("options").items()}
     return Fit(
         model, solution, independent, status.at("method").choice(get_args(Method)), None,
         status.at("penalty").number(0.0), faces, options,

@@ -512,10 +512,10 @@ def test_a_fit_resumes_from_its_checkpoint(kind, data, tmp_path, monkeypatch):
     assert resumed.llf == whole.llf
     np.testing.assert_array_equal(resumed.params, whole.params)  # to the last digit
     assert os.listdir(tmp_path) == ["fit.npz"]
-    with pytest.raises(ValueError, match="of a fit to other rows"):
+    with pytest.raises(ValueError, match="other data: the number of rows differs"):
         model(data.iloc[:1000]).fit(checkpoint=path)
     path.write_bytes(b"not a checkpoint")
-    with pytest.raises(ValueError, match="is not one"):
+    with pytest.raises(ValueError, match="is not a checkpoint file"):
         model().fit(checkpoint=path)
 
 

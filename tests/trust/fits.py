@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from statsmodels_mnar import (
     MLP,
@@ -88,9 +87,7 @@ def run_all() -> dict[str, str]:
 
 
 def _child(how: str) -> dict[str, str]:
-    # torch's threads do not survive a fork: a child that counts on them waits forever.
-    one = (torch.set_num_threads, (1,)) if how == "fork" else (None, ())
-    with multiprocessing.get_context(how).Pool(1, *one) as pool:
+    with multiprocessing.get_context(how).Pool(1) as pool:
         return pool.apply(run_all)
 
 

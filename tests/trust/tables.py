@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
+from . import partitions  # noqa: F401 - more questions
 from .catalogue import ENTRIES, trials
 from .questions import QUESTIONS
 

@@ -80,18 +80,19 @@ def test_two_threads_can_share_a_model():
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_forked_and_spawned_processes_have_the_same_bits(expected):
     found = in_a_process(1, "fork", "spawn")
-    assert found["fork"] == found["spawn"]
-    if torch.get_num_threads() == 1:
-        assert found["fork"] == expected
+    assert found["fork"] == found["spawn"] == expected
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_the_number_of_threads_changes_rounding_only(expected):
-    """A forked child of a process with several has one: see the documentation."""
+    """In the process itself, and in a child that is forked from it after its fits.
+
+    The engine's sums do not depend on it; numpy's BLAS divides long sums among its own threads.
+    """
     for found in in_a_process(2, "here", "fork").values():
         for name in CASES:
             left, right = (np.frombuffer(bytes.fromhex(v[name])) for v in (expected, found))
-            np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-11, err_msg=name)
+            np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 def test_global_seeds_have_no_influence(expected):

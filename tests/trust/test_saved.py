@@ -365,9 +365,14 @@ def deep(levels):
         (lambda text: "{" + text, "it is no JSON"),
         (lambda text: '{"a": ' + deep(100_000) + "}", "nested too deeply"),
         (
-            lambda text: text.replace('"formula": "', f'"formula": {deep(500)}, "x": "', 1),
+            lambda text: text.replace('"formula": "', f'"formula": {deep(30)}, "x": "', 1),
             "formula",
         ),
+        (lambda text: deep(100_000), "nested too deeply"),
+        (lambda text: "[" * 100_000, "nested too deeply"),
+        (lambda text: text.replace('"formula": "', f'"x": {deep(65)}, "formula": "', 1), "deeply"),
+        (lambda text: text.replace('"options": {}', '"options": {"gtol": [[]]}'), "options.gtol"),
+        (lambda text: '{"a": "' + '\\"' * 100_000, "it is no JSON"),
         (lambda text: "{}", "'schema' is missing"),
         (lambda text: '{"schema": 1}', "'model' is missing"),
     ],
@@ -380,7 +385,7 @@ def test_a_malformed_text_is_refused(fits, change, message):
 
 def test_an_accuracy_without_end_is_refused(record):
     inner = record["accuracy"]
-    for _ in range(300):
+    for _ in range(20):
         inner = inner | {"replaced": dict(inner)}
     with pytest.raises(ValueError, match=r"accuracy\.replaced\.replaced must be null"):
         from_json(changed(record, ("accuracy",), inner))
@@ -393,6 +398,8 @@ def test_what_is_no_file_of_results_is_refused(tmp_path, fits):
         from_json(pickled)
     with pytest.raises(FileNotFoundError, match="neither a JSON text nor a file"):
         from_json("no such file")
+    with pytest.raises(FileNotFoundError, match="neither a JSON text nor a file"):
+        from_json("x" * 100_000)  # longer than any file's name
     with pytest.raises(TypeError, match="source must be a JSON text or a path, got dict"):
         from_json({"schema": 1})
     (tmp_path / "list.json").write_text("[1, 2]")
