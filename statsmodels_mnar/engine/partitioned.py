@@ -247,7 +247,13 @@ def _measure(rows: Rows) -> _Measure:
     weights = rows.weight.cpu().numpy() if rows.weight.ndim == 1 else None
     outcome, select = (Moments.of(m.mT.cpu().numpy(), weights) for m in (rows.X, rows.W))
     return _Measure(
-        rows.n, counts, square, (outcome, select), shape, rows.total_weight, rows.device,
+        rows.n,
+        counts,
+        square,
+        (outcome, select),
+        shape,
+        rows.total_weight,
+        rows.device,
         marks_of(rows),
     )
 

@@ -163,8 +163,9 @@ class SelectionData(SelectionPredictor):
         self._form_by_default = normalization is None
         if normalization is None:
             normalization = self._usual_normalization()
-        fixed = isinstance(normalization, Mapping)
-        self.normalization = dict(normalization) if fixed else normalization
+        self.normalization = (
+            dict(normalization) if isinstance(normalization, Mapping) else normalization
+        )
         self.device = device
         self._device = resolve_device(device)
         self._parametrized = self._parametrize(normalization, self.integration)
