@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -242,6 +243,16 @@ class SelectionData(SelectionPredictor):
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
+        return other
+
+    def _holding(self, normalization: Normalization) -> Self:
+        """This model with all of its dependence fixed, for predictions; it works without data."""
+        other, data = copy.copy(self), copy.copy(self.data)
+        other.normalization, other.data = normalization, data
+        other._parametrized = self._parametrize(normalization, self.integration)
+        data._cache = dict(data._cache)  # where statsmodels keeps the names
+        data.xnames = list(self.param_names[: self.k_outcome + self.k_select])
+        other.nparams = len(data.xnames)
         return other
 
     def _quietly(self) -> Self:

@@ -16,6 +16,7 @@ from statsmodels.base.model import (
 )
 from statsmodels.tools._decorators import cache_readonly
 
+from ..design.partitioned import SavedDesign
 from ..engine.binary import Independent, fit_independent
 from ..engine.solution import Climb, Solution, Status
 from ..inference import covariance
@@ -297,8 +298,11 @@ class SelectionResults(
             raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
         if interval is not None:
             return interval == "profile"
-        small = not self.model._in_partitions and self.nobs <= weak.MOST_ROWS
-        return automatic and small and bool(self.weak)
+        if isinstance(self.model.design, SavedDesign):  # what the fit did
+            at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
+        else:
+            at_hand = not self.model._in_partitions and self.nobs <= weak.MOST_ROWS
+        return automatic and at_hand and bool(self.weak)
 
     def _across(self) -> Across:
         return self._summary_cache("across", lambda: weak.across(self))

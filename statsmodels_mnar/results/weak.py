@@ -168,7 +168,7 @@ def members(results: Any, across: Across) -> list[Any]:
     for sigma, rho, coef, cov in zip(
         across.sigma, across.rho, across.coef, across.cov, strict=True
     ):
-        model = results.model._sibling(_fixed(results, float(sigma), float(rho)))
+        model = results.model._holding(_fixed(results, float(sigma), float(rho)))
         params = np.append(coef, model._parametrized.values(np.empty(0)))
         solution = replace(
             results.solution,

@@ -1,0 +1,232 @@
+"""Fits of which the data say little: found out, and given intervals that hold."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+from scipy.special import expit
+from scipy.stats import chi2, norm
+from statsmodels.tools.sm_exceptions import ModelWarning
+
+from statsmodels_mnar import (
+    BiasCorrLogit,
+    Execution,
+    GreeneSelectionLogit,
+    ProbitSelection,
+    WeakIdentificationWarning,
+    from_json,
+)
+
+V = np.pi**2 / 3.0
+
+
+def simulate(n: int, instrument: float, loading: float, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z, u = rng.standard_normal((3, n))
+    y = (rng.random(n) < expit(x + loading * u)).astype(float)
+    s = 0.2 + 0.5 * x + instrument * z + u > 0
+    return pd.DataFrame({"x": x, "z": z, "s": s.astype(int), "y": np.where(s, y, np.nan)})
+
+
+def fit(data, select="s ~ x + z", model=GreeneSelectionLogit, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return model.from_formula("y ~ x", select, data, **options).fit()
+
+
+@pytest.fixture(scope="module")
+def weak():
+    """An instrument of 0.15 at n = 500."""
+    return fit(simulate(500, 0.15, 1.5, 3))
+
+
+@pytest.fixture(scope="module")
+def strong():
+    return fit(simulate(2_000, 1.0, 0.8, 3))
+
+
+def test_a_strong_fit_keeps_wald(strong):
+    assert strong.weak == ()
+    assert len(strong.maxima) == 1
+    for interval in (None, "wald"):
+        np.testing.assert_array_equal(strong.conf_int(interval=interval), strong.conf_int())
+    assert strong.get_prediction(average=True).interval == "wald"
+    assert "profile" not in str(strong.summary())
+
+
+def test_profile_intervals_of_a_strong_fit_are_close_to_walds(strong):
+    """Asked for by hand: a box around the ellipse of Wald's, at most sqrt(2) as long."""
+    wald = strong.get_prediction(average=True).conf_int()[0]
+    profile = strong.get_prediction(average=True, interval="profile").conf_int()[0]
+    assert profile[0] <= wald[0] + 1e-3 and profile[1] >= wald[1] - 1e-3
+    assert np.ptp(profile) < 1.5 * np.ptp(wald)
+
+
+def test_a_weak_instrument_is_named_and_widens_what_it_should(weak):
+    assert weak.weak == ("the instrument is weak",)
+    for found in (weak.get_prediction(average=True), weak.get_margeff()):
+        assert found.interval == "profile"
+    text = str(weak.summary())
+    assert "Outcome: y (profile intervals)" in text
+    assert "every error correlation that the" in text
+    assert weak.get_prediction().interval == "wald"  # of single rows
+    wald = weak.get_margeff(interval="wald")
+    assert wald.interval == "wald" and (wald.pvalues < weak.get_margeff().pvalues).all()
+
+
+def loglike(coef: np.ndarray, loading: float, data: pd.DataFrame) -> float:
+    """The loading form by a dense trapezoidal rule, written apart from the package."""
+    a = coef[0] + coef[1] * data.x.to_numpy()
+    b = coef[2] + coef[3] * data.x.to_numpy() + coef[4] * data.z.to_numpy()
+    s, y = data.s.to_numpy() == 1, data.y.to_numpy()
+    u = -b[s, None] + np.linspace(0.0, 1.0, 3201) * (9.0 + np.maximum(b[s, None], 0.0))
+    f = expit((2.0 * y[s, None] - 1.0) * (a[s, None] + loading * u)) * norm.pdf(u)
+    return np.log(np.trapezoid(f, u, axis=1)).sum() + norm.logcdf(-b[~s]).sum()
+
+
+def test_the_set_is_that_of_a_likelihood_written_apart(weak):
+    """At the ends of the pieces the likelihood ratio is the chi-squared quantile."""
+    data = simulate(500, 0.15, 1.5, 3)
+    assert loglike(weak.params[:5].to_numpy(), weak.params["loading"], data) == pytest.approx(
+        weak.llf, abs=1e-4  # of the rule here, at 3,200 steps
+    )  # fmt: skip
+    (piece,) = weak.profile("error_corr").pieces
+    assert piece[1] == 1.0
+    loading = piece[0] * np.sqrt(V / (1.0 - piece[0] ** 2))
+    held = optimize.minimize(
+        lambda coef: -loglike(coef, loading, data), weak.params[:5].to_numpy(), method="BFGS"
+    )
+    assert 2.0 * (weak.llf + held.fun) == pytest.approx(chi2.ppf(0.95, 1), abs=2e-3)
+    shown = weak.dependence_table().loc["error_corr"].to_numpy(dtype=float)[2:]
+    assert shown[0] <= piece[0] + 1e-3 and shown[1] == 1.0
+
+
+def test_an_interval_is_the_union_of_refits_at_fixed_correlations(weak):
+    """By sensitivity(), which refits for itself."""
+    (piece,) = weak.profile("error_corr").pieces
+    grid = np.tanh(np.linspace(np.arctanh(piece[0]), 3.2, 25))
+    for target, found, variable in (
+        ("prevalence", weak.get_prediction(average=True).conf_int()[0], None),
+        ("margeff", weak.get_margeff().conf_int()[0], "x"),
+    ):
+        table = weak.sensitivity(error_corr=grid, target=target, variable=variable).table
+        expected = table.ci_lower.min(), table.ci_upper.max()
+        # Interpolated between nine refits here, the least and largest of 25 there.
+        assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_p_values_and_intervals_say_the_same(weak):
+    for alpha in (0.01, 0.05, 0.2, 0.5):
+        low, high = np.asarray(weak.conf_int(alpha)).T
+        excluded = (low > 0.0) | (high < 0.0)
+        np.testing.assert_array_equal(excluded[:5], (np.asarray(weak.pvalues) < alpha)[:5])
+    lr = weak.test_independence("lr")
+    assert weak.pvalues["loading"] == pytest.approx(lr.pvalue, abs=0.01)
+
+
+def test_weak_results_survive_storage(weak):
+    text = str(weak.summary()).splitlines()[4:]
+    again = pickle.loads(pickle.dumps(weak))
+    assert str(again.summary()).splitlines()[4:] == text
+    stored = from_json(weak.to_json())
+    assert stored.weak == weak.weak
+    np.testing.assert_allclose(stored.conf_int(), weak.conf_int(), rtol=1e-9)
+    new = pd.DataFrame({"x": [0.0, 1.0], "z": [0.0, 0.0]})
+    bare = pickle.loads(pickle.dumps(weak))
+    bare.remove_data()
+    expected = weak.get_prediction(new, average=True).conf_int()
+    np.testing.assert_allclose(bare.get_prediction(new, average=True).conf_int(), expected)
+
+
+def test_no_instrument_is_said():
+    results = fit(simulate(500, 0.0, 1.0, 5), "s ~ x")
+    assert "there is no instrument" in results.weak
+    assert "rests on" in str(results.summary())
+
+
+def test_a_corner_warns_and_its_intervals_leave_it():
+    """The likelihood is largest at perfect correlation, which these data do not have."""
+    data = simulate(500, 0.0, 0.0, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = GreeneSelectionLogit.from_formula("y ~ x", "s ~ x", data).fit()
+    told = [w for w in caught if issubclass(w.category, WeakIdentificationWarning)]
+    assert "perfectly correlated" in str(told[0].message)
+    assert "the errors are perfectly correlated at the maximum" in results.weak
+    wald = results.get_prediction(average=True, interval="wald").conf_int()[0]
+    found = results.get_prediction(average=True).conf_int()[0]
+    assert np.ptp(found) > 3.0 * np.ptp(wald)
+    assert found[0] < 0.5 < found[1]  # the truth
+    probit = fit(data, "s ~ x", ProbitSelection)  # which is flat on the way to the corner
+    low, high = probit.get_prediction(average=True).conf_int()[0]
+    assert probit.weak and (low, high) == pytest.approx(found, abs=0.05)
+
+
+def test_two_maxima_are_shown_and_warned_of():
+    """One of the sets of the search for the maximum, with a hump for each sign."""
+    data = two_humps()
+    with pytest.warns(WeakIdentificationWarning, match="another maximum at error_corr"):
+        results = GreeneSelectionLogit.from_formula("y ~ x", "s ~ x + z", data).fit()
+    table = results.maxima
+    assert len(table) == 2
+    assert table.loglik[0] == results.llf and 0.0 < table.lr[1] < chi2.ppf(0.95, 1)
+    assert table.error_corr[0] * table.error_corr[1] < 0
+    assert "another maximum is about as likely (see maxima)" in results.weak
+    low, high = results.get_prediction(average=True).conf_int()[0]
+    assert (table.prevalence.between(low, high)).all()
+
+
+def two_humps() -> pd.DataFrame:
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        n = 150
+        x, z, u = rng.standard_normal((3, n))
+        y = (rng.random(n) < expit(x + rng.normal() * u)).astype(float)
+        s = 0.2 + 0.5 * x + 0.2 * z + u > 0
+        data = pd.DataFrame({"x": x, "z": z, "s": s.astype(int), "y": np.where(s, y, np.nan)})
+        try:
+            results = fit(data)
+        except ValueError:
+            continue
+        inside = np.abs(results.maxima.error_corr).max() < 0.99
+        if inside and len(results.maxima) == 2 and results.maxima.lr[1] < 3.0:
+            return data
+    raise AssertionError("no data set with two maxima was found")
+
+
+def test_what_has_no_likelihood_keeps_wald(weak):
+    robust = weak.get_robustcov_results("HC0")
+    assert robust.weak == ()
+    assert robust.get_prediction(average=True).interval == "wald"
+    with pytest.raises(ValueError, match="likelihood ratio"):
+        robust.get_prediction(average=True, interval="profile")
+    corrected = fit(simulate(500, 0.15, 1.5, 3), model=BiasCorrLogit)
+    assert corrected.weak == ()
+    with pytest.raises(ValueError, match="interval='x' is unknown"):
+        weak.get_prediction(average=True, interval="x")
+
+
+def test_many_rows_are_refitted_only_where_asked(weak, monkeypatch):
+    from statsmodels_mnar.results import weak as rules
+
+    expected = weak.get_prediction(average=True).conf_int()
+    monkeypatch.setattr(rules, "MOST_ROWS", 100)
+    again = fit(simulate(500, 0.15, 1.5, 3))
+    assert again.weak
+    assert again.get_prediction(average=True).interval == "wald"
+    assert "may be too short" in str(again.summary())
+    asked = again.get_prediction(average=True, interval="profile").conf_int()
+    np.testing.assert_allclose(asked, expected, atol=1e-6)
+
+
+def test_partitions_keep_wald_and_say_so():
+    data = simulate(500, 0.15, 1.5, 3)
+    results = fit(data, execution=Execution(partition_rows=300))
+    assert "the instrument is weak" in results.weak
+    assert results.get_prediction(average=True).interval == "wald"
+    assert "may be too short" in str(results.summary())
