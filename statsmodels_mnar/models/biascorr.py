@@ -206,7 +206,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         if self._in_partitions:
             self._check_data_at_hand()
             return train_partitioned(self._plain_rows(), *models, penalty)
-        return train(self.design, *models, descent, penalty=penalty)
+        return train(self.design, *models, descent, penalty, self._ridge_of(self.design))
 
     def _first_stage_converged(self) -> bool:
         """g_y did, and g_s where s-bar is its mean."""

@@ -239,6 +239,7 @@ class SelectionData(SelectionPredictor):
         """The same data under another normalization; the rows on the device are shared."""
         other = self._rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
+        other._held_ridge = self._held_ridge
         other._frame, other._offset_columns = self._frame, self._offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):

@@ -20,7 +20,7 @@ from ..design import Design
 from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
 from ..engine.halfline import LOGIT, PROBIT, Link
 from ..engine.mlp import MLP, fit_mlp
-from ..engine.rows import Moments
+from ..engine.rows import Moments, joint_ridge
 from ..engine.threads import one_thread, users_threads
 from ..errors import NoVariationError
 
@@ -94,6 +94,7 @@ def train(
     pseudolabel_model: Classifier,
     descent: tuple[Descent, Descent] | None = None,
     penalty: float = 0.0,
+    ridge: Floats | None = None,
 ) -> FirstStage:
     """Lines 4 and 5: g_s on all rows, g_y on the labelled ones.
 
@@ -105,17 +106,26 @@ def train(
     penalty : float
         Ridge of "probit" and "logit", as in ``fit``; without it a separated regression has no
         maximum, and s-bar would depend on where Newton gave up.
+    ridge : ndarray, optional
+        (p + k, p + k) what the penalty multiplies; by default that of the design's columns.
     """
+    p = design.X.shape[1]
+    if ridge is None:
+        ridge = joint_ridge(
+            Moments.of(design.X, design.weights), Moments.of(design.W, design.weights)
+        )
     by = descent or (None, None)
     seen = design.labelled
     everyone = np.ones(design.nobs, dtype=bool)
     weights = design.weights
     select = _train_one(
-        selection_model, design.W, design.s, everyone, weights, design.offset_select, by[0], penalty
-    )
+        selection_model, design.W, design.s, everyone, weights, design.offset_select, by[0],
+        penalty, ridge[p:, p:],
+    )  # fmt: skip
     outcome = _train_one(
-        pseudolabel_model, design.X, design.y, seen, weights, design.offset, by[1], penalty
-    )
+        pseudolabel_model, design.X, design.y, seen, weights, design.offset, by[1], penalty,
+        ridge[:p, :p],
+    )  # fmt: skip
     return FirstStage(select, outcome, None if descent else penalty)
 
 
@@ -128,10 +138,10 @@ def _train_one(
     offset: Floats | None,
     descent: Descent | None,
     penalty: float,
+    ridge: Floats,
 ) -> Trained:
     """Train on the rows used; predict for all. Only "probit" and "logit" know offsets."""
     all_t = torch.as_tensor(X, dtype=torch.float64)
-    ridge = torch.as_tensor(Moments.of(X, weights).ridge)
     X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
@@ -141,7 +151,13 @@ def _train_one(
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
         if descent is None:
             fit = fit_binary(
-                columns, y_t, link, weight=weight, offset=known[used], penalty=penalty, ridge=ridge
+                columns,
+                y_t,
+                link,
+                weight=weight,
+                offset=known[used],
+                penalty=penalty,
+                ridge=torch.as_tensor(ridge),
             )
         else:
             fit = descend_binary(

@@ -33,6 +33,7 @@ class SelectionLikelihood(GenericLikelihoodModel):
     _parametrized: Parametrized
     _device: torch.device
     _rows: Rows | PartitionedRows | None
+    _held_ridge: Floats | None = None  # of a refit under other weights
 
     @property
     def param_names(self) -> list[str]:
@@ -66,8 +67,14 @@ class SelectionLikelihood(GenericLikelihoodModel):
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
-            ridge=joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights)),
+            ridge=self._ridge_of(d),
         )  # fmt: skip
+
+    def _ridge_of(self, d: Any) -> Floats:
+        """What a penalty multiplies, (p + k, p + k); refits keep that of all rows."""
+        if self._held_ridge is not None:
+            return self._held_ridge
+        return joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights))
 
     @property
     def _in_partitions(self) -> bool:
@@ -83,7 +90,8 @@ class SelectionLikelihood(GenericLikelihoodModel):
         if self._in_partitions:
             return self.rows.derive(constants)
         one = np.ones((self.design.nobs, 1))
-        return self._rows_of(replace(self.design, X=one, W=one))
+        rows = self._rows_of(replace(self.design, X=one, W=one))
+        return replace(rows, ridge=np.eye(2))
 
     def _in_order(self, params: Any, argument: str = "params") -> Floats:
         """Estimated parameters as an array; a Series with their names is read by them."""

@@ -318,7 +318,9 @@ def _refit_alone(model: Any, weights: Floats, options: dict[str, Any]) -> Soluti
     kind = model.design.weight_kind or "freq_weights"
     part = design_rows(replace(model.design, weights=weights, weight_kind=kind), weights > 0)
     try:
-        fitted = model._rebuilt(part)._quietly().fit(**options)
+        refit = model._rebuilt(part)._quietly()
+        refit._held_ridge = model._ridge_of(model.design)  # as in a batch
+        fitted = refit.fit(**options)
     except ValueError as error:  # separation, one class, a collinear resample
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
     if len(fitted.params) != model.nparams:  # it went on on a face, which has other parameters
