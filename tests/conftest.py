@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Let ``-m full`` run the properties too, which it tries on more examples."""
     if _full(config):
         for item in items:
-            if item.get_closest_marker("hypothesis"):
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("full")
 
 
