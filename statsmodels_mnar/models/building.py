@@ -157,8 +157,9 @@ class SelectionData(SelectionPredictor):
     ) -> None:
         if hasconst is not None and not isinstance(hasconst, bool | np.bool_):
             raise ValueError(f"hasconst={hasconst!r} must be True, False or None")
-        fixed = isinstance(normalization, Mapping)
-        self.normalization = dict(normalization) if fixed else normalization
+        if isinstance(normalization, Mapping):
+            normalization = dict(normalization)  # the user may change it later
+        self.normalization = normalization
         self.integration = as_integration(integration)
         self.device = device
         self._device = resolve_device(device)
