@@ -283,7 +283,9 @@ def _unseen_levels(
     for number, chunk in enumerate(chunks() if binary else ()):
         for factor, state in list(binary.items()):
             values = factor.eval(state, chunk)
-            values = pd.Series(getattr(values, "data", values)).reset_index(drop=True)
+            if hasattr(values, "contrast"):  # what C() returns
+                values = values.data
+            values = pd.Series(values).reset_index(drop=True)
             if number == 0 and values.dtype == bool:  # as every other chunk has them
                 del binary[factor]
                 continue

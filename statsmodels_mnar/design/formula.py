@@ -538,7 +538,12 @@ def _builtins(engine: Engine) -> dict[str, Any]:
 def _own(value: Any) -> Any:
     """Values that users may change later are copied; functions, modules and the like are not."""
     mutable = (np.ndarray, pd.Series, pd.DataFrame, list, dict, set)
-    return copy.deepcopy(value) if isinstance(value, mutable) else value
+    if not isinstance(value, mutable):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it holds what cannot be copied, such as a lock
+        return value
 
 
 def _row_long(value: Any, n: int) -> bool:

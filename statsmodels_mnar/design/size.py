@@ -8,7 +8,7 @@ from pathlib import Path
 
 from statsmodels_mnar.errors import DesignError, listing
 
-_COPIES = 4  # of a design while the formula engine makes it
+_COPIES = 3  # of a design while the formula engine makes it
 
 # Where Linux says how much memory a container may have and has.
 _CGROUPS = (
