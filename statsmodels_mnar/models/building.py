@@ -164,9 +164,9 @@ class SelectionData(SelectionPredictor):
         self._form_by_default = normalization is None
         if normalization is None:
             normalization = self._usual_normalization()
-        self.normalization = (
-            dict(normalization) if isinstance(normalization, Mapping) else normalization
-        )
+        if isinstance(normalization, Mapping):
+            normalization = dict(normalization)  # the user may change it later
+        self.normalization: Normalization = normalization
         self.device = device
         self._device = resolve_device(device)
         self._parametrized = self._parametrize(normalization, self.integration)

@@ -84,5 +84,5 @@ def test_local_workers_asks_before_it_starts_anything(tmp_path):
     start = "from statsmodels_mnar.engine.execution import local_workers\n"
     done = run(tmp_path, f"{start}with local_workers(1) as client:\n    pass\n")
     assert done.returncode == 1
-    assert done.stderr.count("RuntimeError") == 1 and LINES in done.stderr
+    assert done.stderr.count("RuntimeError: local_workers") == 1 and LINES in done.stderr
     assert "Nanny" not in done.stderr  # no worker was tried
