@@ -332,8 +332,7 @@ def search_interior(
     if n_starts is not None:
         starts = np.concatenate([starts, _spread(objective, places[0], n_starts)])
     if objective.penalty:
-        wide = objective.with_form(_Searched(form.integration))
-        found = _climb(wide, starts, _all(starts), options)
+        found = _climb(search_bounds(objective), starts, _all(starts), options)
     else:
         narrow = objective.with_form(InnerCorrelation(form.integration))
         inner = np.stack([_to_correlation(objective, start) for start in starts])
@@ -344,6 +343,14 @@ def search_interior(
     if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds
         maxima = (maximize(objective, maxima[0].params, **options), *maxima[1:])
     return Found(maxima, _climbs(objective, starts, found), starts[0])
+
+
+def search_bounds(objective: Objective) -> Objective:
+    """The free form within the bounds of a search; other forms as they are."""
+    form = objective.form
+    if isinstance(form, FreeForm):
+        return objective.with_form(_Searched(form.integration))
+    return objective
 
 
 def _all(starts: Floats) -> Mask:

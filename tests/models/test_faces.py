@@ -60,7 +60,8 @@ def test_newton_never_goes_down_on_its_way_to_a_bound():
     model = GreeneSelectionLogit.from_formula(
         simulated.formula, simulated.select_formula, simulated.data, normalization="loading"
     )
-    results = model.fit()
+    with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+        results = model.fit()
     assert results.status is Status.LOADING_INFINITE
     corner = GreeneSelectionLogit.from_formula(
         simulated.formula,

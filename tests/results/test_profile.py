@@ -268,9 +268,9 @@ def test_a_fixed_rho_of_zero_has_no_error_correlation_to_profile():
 def corner():
     """The free model's maximum at sigma = infinity and rho = 0.9999, the probit face's bound."""
     data = simulate_greene(120, rng=9).data
-    results = GreeneSelectionLogit.from_formula(
-        "y ~ x1", "s ~ x1 + z", data, normalization="free"
-    ).fit()
+    model = GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z", data, normalization="free")
+    with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+        results = model.fit()
     assert results.model.normalization == {"sigma": math.inf, "rho": pytest.approx(0.9999)}
     return results
 
@@ -310,7 +310,8 @@ def test_independence_at_the_corner_is_tested_against_the_free_model_with_rho_ze
 
 def test_probit_rho_at_its_bound_has_an_interval():
     data = simulate_greene(120, rng=9).data
-    results = ProbitSelection.from_formula("y ~ x1", "s ~ x1 + z", data).fit()
+    with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+        results = ProbitSelection.from_formula("y ~ x1", "s ~ x1 + z", data).fit()
     assert results.status is Status.RHO_PLUS
     found = results.profile("rho", grid=[0.3])
     assert found.values[0] == pytest.approx(refit(results, {"rho": 0.3}), abs=1e-7)
