@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import torch
@@ -96,15 +95,9 @@ class HalfNodes:
     @classmethod
     def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
         """Nodes for loadings of at most this size."""
-        x, powers = _rule(legendre_count(loading, tol, entire=link.entire), device)
+        rule = legendre_rule(legendre_count(loading, tol, entire=link.entire))
+        x, powers = (torch.as_tensor(values, device=device) for values in rule)
         return cls(x, powers, half_width(tol), 1e-8)
-
-
-@lru_cache(maxsize=64)
-def _rule(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes, (K,), and weight * [1, x, x^2], (3, K)."""
-    x, w = (torch.as_tensor(values, device=device) for values in legendre_rule(count))
-    return x, torch.stack([w, w * x, w * x * x])
 
 
 def half_line(

@@ -312,6 +312,7 @@ def legendre_sizes(loadings: np.ndarray, tol: float, *, entire: bool) -> np.ndar
 
 @lru_cache(maxsize=64)
 def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
+    """Gauss-Legendre nodes on [0, 1], (K,), and weight * [1, x, x^2], (3, K)."""
     x, w = roots_legendre(count)
-    return 0.5 * (x + 1.0), 0.5 * w
+    x = 0.5 * (x + 1.0)
+    return x, 0.5 * w * x ** np.arange(3)[:, None]

@@ -387,7 +387,8 @@ def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Ten
         length = torch.linalg.vector_norm(along / scaled, dim=-1)
         slope = (along**2 / scaled**3).sum(-1) / length.clamp(min=1e-300) ** 3
         excess = 1.0 / radius - 1.0 / length.clamp(min=1e-300)
-        if not (excess > 0).any():  # every step is inside its radius
+        # Every step is inside its radius; elsewhere than on a CPU asking costs more than it saves.
+        if excess.device.type == "cpu" and not (excess > 0).any():
             break
         shift = shift + torch.where(excess > 0, excess / slope.clamp(min=1e-300), 0.0)
     step = along / (eigenvalue + shift[:, None])

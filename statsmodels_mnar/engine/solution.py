@@ -106,7 +106,9 @@ class Climb:
 
     start: float
     end: float
-    solution: Solution
+    value: float
+    status: Status
+    n_iter: int
 
 
 Callback = Callable[[Step], None]

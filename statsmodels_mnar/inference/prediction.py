@@ -60,7 +60,9 @@ class Prediction:
             ends = expit(logit(self.predicted)[:, None] + z * spread[:, None])
         certain = np.isin(self.predicted, (0.0, 1.0))
         ends[certain] = self.predicted[certain, None]
-        return ends
+        # The way to the log-odds and back may miss a tiny probability by its last bit.
+        low, high = np.fmin(ends[:, 0], self.predicted), np.fmax(ends[:, 1], self.predicted)
+        return np.column_stack([low, high])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Columns predicted, se, ci_lower and ci_upper, the last two at level 1 - ``alpha``."""

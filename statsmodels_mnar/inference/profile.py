@@ -65,7 +65,6 @@ class Profile:
     param: str
     estimate: float
     interval: tuple[float, float]
-    pieces: tuple[tuple[float, float], ...]
     open: tuple[bool, bool]
     level: float
     llf: float
@@ -77,6 +76,11 @@ class Profile:
     params: pd.DataFrame  # (G, p + k + 2)
     note: str
     start_params: pd.Series | None = None
+    pieces: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.pieces:
+            object.__setattr__(self, "pieces", (self.interval,))
 
     def summary_frame(self) -> pd.DataFrame:
         """One row for each value: log-likelihood, likelihood ratio, and whether it is inside."""

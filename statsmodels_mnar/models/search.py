@@ -92,8 +92,8 @@ def _climbs(objective: Objective, starts: Floats, found: list[Solution]) -> tupl
         return math.tanh(atanh_error_corr(objective.form, params[objective.n_coef :]))
 
     return tuple(
-        Climb(corr(start), corr(solution.params), solution)
-        for start, solution in zip(starts, found, strict=True)
+        Climb(corr(start), corr(end.params), end.value, end.status, end.n_iter)
+        for start, end in zip(starts, found, strict=True)
     )
 
 
@@ -127,7 +127,24 @@ def tops(
     climbed = _climb(small, begin, estimated, {"maxiter": 50})
     kept = [solution for solution in climbed if ended_well(solution)]
     ahead = [s.params for s in distinct(small, kept) if not _hopeless(s, kept, n / small.rows.n)]
-    return np.stack(ahead) if ahead else begin[:1]
+    return _ranked(objective, ahead, starts, n / small.rows.n)
+
+
+def _ranked(objective: Objective, ahead: list[Floats], starts: Floats, ratio: float) -> Floats:
+    """Maxima of a sample that are worth a climb with all rows, the highest first.
+
+    A sample may mislead: the best of ``starts``, whose coefficients are those of all rows, goes
+    along unless a maximum of the sample is above it, and one that falls behind by more than its
+    coefficients' sampling error can explain is left out.
+    """
+    candidates = np.stack([*ahead, *starts])
+    values = objective.evaluate(candidates, 0).value.cpu().numpy()
+    values = np.where(np.isfinite(values), values, -np.inf)
+    best = len(ahead) + int(np.argmax(values[len(ahead) :]))
+    tried = [*range(len(ahead)), best] if values[best] >= values.max() else list(range(len(ahead)))
+    lost = 0.5 * candidates.shape[1] * ratio  # expected, of a maximum of the sample
+    tried = [i for i in tried if values[i] >= values.max() - 4.0 * lost]
+    return candidates[sorted(tried, key=lambda i: -values[i])]
 
 
 def _to_the_ends(

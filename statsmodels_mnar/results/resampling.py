@@ -125,9 +125,9 @@ class Resampling(GenericLikelihoodModelResults):
             {
                 "start_error_corr": climb.start,
                 "error_corr": climb.end,
-                "llf": climb.solution.value,
-                "status": climb.solution.status.name.lower(),
-                "iterations": climb.solution.n_iter,
+                "llf": climb.value,
+                "status": climb.status.name.lower(),
+                "iterations": climb.n_iter,
             }
             for climb in self.fit_info.climbs
         ]

@@ -240,6 +240,11 @@ class SelectionResults(
         :meth:`conf_int` excludes zero.
         """
         found = super().pvalues
+        constrained = getattr(self, "results_constrained", None)
+        if constrained is not None:  # those of the model that was fitted
+            found = np.array(found)
+            found[self.keep_index] = constrained.pvalues
+            return found
         if not self._by_profile(None) or self._two_dependence_parameters():
             return found
 
@@ -260,13 +265,13 @@ class SelectionResults(
 
     def _dependence_across(self) -> list[tuple[Floats, tuple[float, float]]]:
         """The dependence parameter that is estimated, if one is: its values and its limits."""
-        across, names = self._across(), self.model._parametrized.names
+        across, everywhere = self._across(), (-np.inf, np.inf)
         known = {
-            "loading": (across.rho * across.sigma, (-np.inf, np.inf)),
-            "athrho": (np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)), (-np.inf, np.inf)),
-            "lnsigma": (np.log(np.maximum(across.sigma, 1e-300)), (-np.inf, np.inf)),
+            "loading": lambda: across.rho * across.sigma,
+            "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
+            "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
         }
-        return [known[name] for name in names]
+        return [(known[name](), everywhere) for name in self.model._parametrized.names]
 
     # -- what the data say little about ------------------------------------------------------------
 

@@ -91,6 +91,8 @@ def doubt(results: Any) -> str | None:
 def _estimated(results: Any) -> bool:
     """Whether the data are there and the error correlation is not fixed."""
     model = results.model
+    if hasattr(results, "results_constrained"):  # zeros of a larger model, which was not fitted
+        return False
     if model.design.nobs == 0 or (model._in_partitions and model._rows is None):
         return False
     return "error_corr" in results._closed().dependence_names()

@@ -77,11 +77,14 @@ def test_perfectly_correlated_errors_end_at_the_probit_models_maximum():
     data = pd.DataFrame({"x": x, "z": z, "s": (z + 0.5 * x + u > 0).astype(int)})
     data["y"] = np.where(data.s == 1, x + u > 0, np.nan)
     formulas = ("y ~ x", "s ~ x + z")
-    probit = ProbitSelection.from_formula(*formulas, data).fit()
+    with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+        probit = ProbitSelection.from_formula(*formulas, data).fit()
     assert probit.status is Status.RHO_PLUS
     assert "held at 0.9999" in str(probit.summary())
     for name in ("probit", "free"):
-        results = GreeneSelectionLogit.from_formula(*formulas, data, normalization=name).fit()
+        model = GreeneSelectionLogit.from_formula(*formulas, data, normalization=name)
+        with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+            results = model.fit()
         assert results.llf >= probit.llf - 1e-6
 
 

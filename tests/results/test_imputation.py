@@ -139,7 +139,8 @@ def test_sigma_is_held_where_rho_is_estimated_too():
         results = fit(data, normalization="free")
     assert results.model.param_names[-2:] == ["lnsigma", "athrho"]
     draws = np.array([results.impute(30, rng=0).params(i) for i in range(30)])
-    assert np.ptp(draws[:, -2]) == 0 and draws[:, -1].std() > 0
+    # Held, but for the rounding of a covariance whose row is zero.
+    assert np.ptp(draws[:, -2]) < 1e-12 and draws[:, -1].std() > 0.01
     pooled = results.impute(200, rng=0).prevalence()
     expected = results.population_metrics().summary_frame().loc["prevalence"]
     assert_allclose(pooled.params["prevalence"], expected.estimate, atol=0.3 * expected.se)

@@ -540,8 +540,10 @@ def test_fit_with_another_reference_level(case):
         case.frame.assign(g=pd.Categorical(case.frame["g"], case.rng.permutation(levels)))
     ).fit()
     assert other.converged
-    assert_allclose(other.llf, one.llf, rtol=1e-9, atol=1e-6)
-    assert_allclose(probabilities(other), probabilities(one), atol=1e-4)
+    # A ridge depends on the coding of a factor, though little at 1e-4.
+    ridge = one.fit_info.penalty > 0
+    assert_allclose(other.llf, one.llf, rtol=1e-5 if ridge else 1e-9, atol=1e-6)
+    assert_allclose(probabilities(other), probabilities(one), atol=2e-3 if ridge else 1e-4)
 
 
 @fits
