@@ -41,7 +41,7 @@ _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
 _COARSE = 1e-5  # tolerance of the integrals meanwhile
-_SAMPLE = 2048  # rows on which the grid is tried, where there are more than twice as many
+_SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
 _SAME_HUMP = 0.25  # the same across the forms of the free model, which share their humps
@@ -112,7 +112,7 @@ def tops(
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
     count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
     n = objective.rows.n
-    small = _coarse(objective.sample(count) if n > 2 * count else objective)
+    small = _coarse(objective.sample(count) if n > 4 * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
     fitted = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
     fitted = _to_the_ends(small, fitted, held, free)
@@ -127,24 +127,24 @@ def tops(
     climbed = _climb(small, begin, estimated, {"maxiter": 50})
     kept = [solution for solution in climbed if ended_well(solution)]
     ahead = [s.params for s in distinct(small, kept) if not _hopeless(s, kept, n / small.rows.n)]
-    return _ranked(objective, ahead, starts, n / small.rows.n)
+    plain = starts[int(np.argmax(small.evaluate(starts, 0).value.cpu().numpy()))]
+    return _ranked(_coarse(objective), ahead, plain, n / small.rows.n)
 
 
-def _ranked(objective: Objective, ahead: list[Floats], starts: Floats, ratio: float) -> Floats:
+def _ranked(objective: Objective, ahead: list[Floats], plain: Floats, ratio: float) -> Floats:
     """Maxima of a sample that are worth a climb with all rows, the highest first.
 
-    A sample may mislead: the best of ``starts``, whose coefficients are those of all rows, goes
-    along unless a maximum of the sample is above it, and one that falls behind by more than its
-    coefficients' sampling error can explain is left out.
+    A sample may mislead: ``plain``, whose coefficients are those of all rows, goes along unless a
+    maximum of the sample is above it, and one that falls behind by more than its coefficients'
+    sampling error can explain is left out.
     """
-    candidates = np.stack([*ahead, *starts])
+    candidates = np.stack([*ahead, plain])
     values = objective.evaluate(candidates, 0).value.cpu().numpy()
     values = np.where(np.isfinite(values), values, -np.inf)
-    best = len(ahead) + int(np.argmax(values[len(ahead) :]))
-    tried = [*range(len(ahead)), best] if values[best] >= values.max() else list(range(len(ahead)))
     lost = 0.5 * candidates.shape[1] * ratio  # expected, of a maximum of the sample
-    tried = [i for i in tried if values[i] >= values.max() - 4.0 * lost]
-    return candidates[sorted(tried, key=lambda i: -values[i])]
+    kept = values >= values.max() - 2.0 * lost
+    kept[-1] = values[-1] == values.max()
+    return candidates[[i for i in np.argsort(-values, kind="stable") if kept[i]]]
 
 
 def _to_the_ends(
