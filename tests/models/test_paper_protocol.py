@@ -33,7 +33,7 @@ PAPER = {
 }
 
 
-@pytest.fixture(scope="module", params=list(PAPER))
+@pytest.fixture(scope="module", params=["german", pytest.param("drug", marks=pytest.mark.full)])
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
