@@ -81,9 +81,11 @@ def test_interruption_ends_without_a_traceback(monkeypatch, capsys):
 
 
 def test_module_is_run_and_a_closed_pipe_is_no_error(tmp_path):
-    """As ``python -m statsmodels_mnar demo | head -1``."""
-    command = [sys.executable, "-m", "statsmodels_mnar", "demo", "--rows", "500"]
-    command += ["--out", str(tmp_path)]
+    """As ``python -m statsmodels_mnar fit data.csv ... | head -1``."""
+    sim = simulate_greene(500, rng=1)
+    sim.data.to_csv(tmp_path / "data.csv", index=False)
+    command = [sys.executable, "-m", "statsmodels_mnar", "fit", str(tmp_path / "data.csv")]
+    command += [sim.formula, sim.select_formula]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

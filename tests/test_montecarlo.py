@@ -71,6 +71,7 @@ def test_the_table_by_hand():
     assert row["rejection"] == pytest.approx(0.75)  # 1/0.6 is not beyond 1.96
 
 
+@pytest.mark.full
 def test_an_experiment_tells_the_naive_logit_from_the_corrected_one():
     def naive(data):
         return Logit.from_formula("y ~ x1 + x2", data[data.s == 1]).fit(disp=False)

@@ -8,6 +8,7 @@ from statsmodels_mnar.design.checks import (
     check_rank,
     check_selection_varies,
     check_some_selected,
+    check_width,
     find_excluded,
 )
 from statsmodels_mnar.design.data import (
@@ -32,6 +33,7 @@ __all__ = [
     "check_selection_varies",
     "check_separation",
     "check_some_selected",
+    "check_width",
     "degeneracies",
     "design_from_arrays",
     "design_from_formula",

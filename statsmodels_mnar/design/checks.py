@@ -118,6 +118,26 @@ def check_levels(design: Design) -> None:
         )
 
 
+def check_width(design: Design | PartitionedDesign) -> None:
+    """Raise `SingularDesignError` if an equation has more columns than rows.
+
+    A penalty would have a maximum there, but one that is the penalty's and not the data's, and
+    the Newton steps over thousands of columns take hours.
+    """
+    counts = design.counts
+    _check_width(len(design.select_names), counts.rows, "selection", "")
+    _check_width(len(design.outcome_names), counts.labelled, "outcome", " on the labelled rows")
+
+
+def _check_width(columns: int, rows: int, equation: str, where: str) -> None:
+    if columns > rows:
+        raise SingularDesignError(
+            f"the {equation} equation has {columns} columns and {rows} rows{where}: it needs at "
+            "least as many rows as columns, with a ridge penalty too. Drop columns, or replace "
+            "them by a few principal components."
+        )
+
+
 def check_rank(design: Design) -> None:
     """Raise `SingularDesignError` if either design has linearly dependent columns.
 
@@ -134,11 +154,8 @@ def check_rank(design: Design) -> None:
 
 def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where: str) -> None:
     rows, columns = matrix.shape
-    if columns > rows:  # before the decomposition, which takes long for thousands of columns
-        raise SingularDesignError(
-            f"the {equation} equation has {columns} columns and {rows} rows{where}: it needs at "
-            "least as many rows as columns. Drop columns, or use a ridge penalty."
-        )
+    # Before the decomposition, which takes long for thousands of columns.
+    _check_width(columns, rows, equation, where)
     dependent = dependent_columns(matrix)
     if not dependent:
         return

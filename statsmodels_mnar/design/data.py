@@ -494,7 +494,8 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
             )
         if values not in frame:
             raise ValueError(
-                f"{name}={values!r} is not a column of the data; those are {listing(frame, 20)}"
+                f"{name}={values!r} is not a column of the data of which the model was built; "
+                f"those are {listing(frame, 20)}. Pass the values of a column that was added later"
             )
         check_unique(frame, [values])
         return np.asarray(frame[values].iloc[design.kept])

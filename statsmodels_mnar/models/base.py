@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..design import check_design, check_outcome_varies, check_selection_varies, check_separation
+from ..design import (
+    check_design,
+    check_outcome_varies,
+    check_selection_varies,
+    check_separation,
+    check_width,
+)
 from ..engine.binary import Independent, fit_independent
 from ..engine.forms import FreeForm
 from ..engine.integration import Integration, Quadrature
@@ -130,6 +136,8 @@ class SelectionModel(SelectionData):
         if penalised:  # collinear columns and separation do no harm there
             check_selection_varies(self.design.counted)
             check_outcome_varies(self.design.counted)
+            if method != "sgd":
+                check_width(self.design.counted)
         else:
             check_design(self.design.counted)
         if start_params is not None:

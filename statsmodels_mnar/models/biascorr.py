@@ -18,6 +18,7 @@ from ..design import (
     check_outcome_varies,
     check_rank,
     check_selection_varies,
+    check_width,
     degeneracies,
 )
 from ..engine.binary import Independent, fit_independent
@@ -28,7 +29,7 @@ from ..engine.partitioned import PartitionedRows
 from ..engine.rows import Rows
 from ..engine.solution import Status
 from ..engine.threads import one_thread
-from ..errors import warn
+from ..errors import SingularDesignError, warn
 from ..inference.stacked import Stages
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
@@ -55,6 +56,8 @@ SoftSelection = float | str | None
 
 PENALTY = 1e-4
 """The paper's weight decay, and the ridge of ``BiasCorrLogit.fit`` where none is named."""
+
+_LARGE_PULL = 1e-3  # of the penalty on a constant, for each row; its information is at most 0.25
 
 _NOT_CONVERGED = (
     "a first stage did not converge, so that s-bar or the pseudolabels are where it stopped. "
@@ -328,7 +331,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`, and of the first stages "probit" and "logit"
             too. By default 1e-4, the paper's weight decay ("sgd" takes ``weight_decay`` instead).
             With 0 the objective is bare: it has no finite maximum where s-bar is 1/2 or more or
-            an equation is separated.
+            an equation is separated. The ridge does not see offsets: centre those of which the
+            mean is large.
         cov_type : {"stacked", "nonrobust", "OPG", "HC0", "HC1", "cluster"}, optional
             "stacked" (the default with "probit"/"logit" first stages) carries the error of g_s, g_y
             and s-bar. The others are given the pseudolabels.
@@ -349,9 +353,11 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         counted = self.design.counted
         check_selection_varies(counted)  # before the first stages, which need both kinds
         check_outcome_varies(counted)
-        if method != "sgd" and penalty == 0.0:  # and a maximum
-            check_levels(counted.sketch)
-            check_rank(counted.sketch)
+        if method != "sgd":
+            check_width(counted)
+            if penalty == 0.0:  # and a maximum
+                check_levels(counted.sketch)
+                check_rank(counted.sketch)
         descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
@@ -361,6 +367,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
                 self._check_separation()
                 self._warn(_NOT_CONVERGED, ConvergenceWarning)
+            model._check_offsets(penalty)
             model._check_pseudolabels(method, penalty)
             if cov_type is None:
                 cov_type = "HC0" if method == "sgd" else model._default_cov_type()
@@ -380,8 +387,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _held_by_penalty(self) -> tuple[str, ...]:
         """Why the objective without a penalty has no finite maximum, or none that is unique.
 
-        Each equation is fitted alone and without a penalty; only where that fails are its columns
-        looked at. See also :meth:`_check_pseudolabels`.
+        Each equation is fitted alone and without a penalty; only where that fails, or its columns
+        are linearly dependent, are these looked at in detail. See also :meth:`_check_pseudolabels`.
         """
         self._check_data_at_hand()
         found = []
@@ -392,10 +399,17 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
                 "Read the outcome equation only."
             )
         plain = self._plain_rows()
-        if not fit_independent(plain).converged:
+        if not (self._has_full_rank() and fit_independent(plain).converged):
             rows = plain.spread(SEPARATION_ROWS) if self._in_partitions else plain
             found += self._degenerate_equations(rows)
         return tuple(found)
+
+    def _has_full_rank(self) -> bool:
+        try:
+            check_rank(self.design.counted.sketch)
+        except SingularDesignError:
+            return False
+        return True
 
     def _degenerate_equations(self, rows: Rows) -> list[str]:
         counted, seen = rows.weight > 0, rows.tilt > 0
@@ -417,6 +431,26 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         training, missing = self.training_design, ~self.design.labelled
         labels = training.y[missing]
         return training.s[missing].min(), labels.min(), labels.max()
+
+    def _check_offsets(self, penalty: float) -> None:
+        """Warn of an offset that the penalty keeps the constant from making up for.
+
+        The ridge is on the mean of an index without its offset. Rows in partitions are not looked
+        at.
+        """
+        if self._in_partitions or not penalty:
+            return
+        for name in ("offset", "offset_select"):
+            values = getattr(self.design, name)
+            mean = (
+                0.0 if values is None else abs(np.average(values, weights=self.design.row_weights))
+            )
+            if penalty * mean > _LARGE_PULL:
+                self._warn(
+                    f"{name} is {mean:.3g} from zero on average, which the constant cannot make up "
+                    f"for under the ridge penalty of {penalty:g}. Subtract its mean, or use "
+                    "penalty=0."
+                )
 
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""

@@ -20,6 +20,8 @@ class ProbitSelection(SelectionModel):
         As in :class:`GreeneSelectionLogit`.
     normalization : dict, optional
         {"rho": 0.5} fixes the error correlation; by default it is estimated.
+    integration : {"quadrature"} or Quadrature
+        The bivariate normal probabilities are computed by quadrature; there is no simulation.
     offset, offset_select, freq_weights, prob_weights : array_like, optional
 
     Notes

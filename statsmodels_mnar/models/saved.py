@@ -121,6 +121,12 @@ class _Value:
             raise ValueError(f"{_NOT} the key {key!r} is missing")
         return _Value(self.value[name], key)
 
+    def has(self, name: str) -> bool:
+        """Whether a key is there that the first files do not have."""
+        if not isinstance(self.value, dict):
+            self.refuse("must be an object")
+        return name in self.value
+
     @property
     def absent(self) -> bool:
         return self.value is None
@@ -403,19 +409,20 @@ def _known(record: _Value) -> dict[str, Any]:
     for name in ("llnull", "ignorable"):
         if not likelihoods.at(name).absent:
             known[name] = likelihoods.at(name).number()
-    if not record.at("biascorr").absent:
-        held = record.at("biascorr").at("held").items_of()
-        known["held"] = tuple(text.text() for text in held)
+    biascorr = record.at("biascorr")
+    known["held"] = ()
+    if not biascorr.absent and biascorr.has("held"):
+        known["held"] = tuple(text.text() for text in biascorr.at("held").items_of())
     if not test.absent:
         method = test.at("method").choice(("lr", "wald", "score"))
         known["independence"] = IndependenceTest(
             method, test.at("statistic").any_number(), test.at("p_value").any_number(),
             test.at("df").integer(1),
         )  # fmt: skip
-    if "instrument" in record.value:  # not in the first files
+    if record.has("instrument"):
         known["instrument"] = _instrument(record.at("instrument"))
     known["weak"] = ()
-    if "weak" in record.value:
+    if record.has("weak"):
         known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
         if not record.at("across").absent:
             known["across"] = _across(record.at("across"))

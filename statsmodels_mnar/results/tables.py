@@ -112,8 +112,8 @@ def _weak_note(results: SelectionResults) -> str:
     )
     return (
         f"{why} A Wald interval would not hold: the {what} are those over every error correlation "
-        f"that the likelihood supports (95% set {sets}). Standard errors are Wald's; "
-        "interval='wald' gives its intervals."
+        f"that the likelihood supports (95% set {sets}). Those of the dependence hold Wald's too. "
+        "Standard errors are Wald's; interval='wald' gives its intervals."
     )
 
 

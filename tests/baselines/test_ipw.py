@@ -106,6 +106,7 @@ def coverage(replications, n, seed):
     return held / replications
 
 
+@pytest.mark.full
 def test_intervals_hold_the_truth_where_the_naive_do_not():
     stacked, _, naive = coverage(60, 1_000, seed=1)
     assert (stacked > 0.86).all()  # 0.95 less three Monte Carlo errors

@@ -21,6 +21,7 @@ def test_kernel_benchmark_measures_both_sides():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
+@pytest.mark.full
 def test_memory_is_that_of_the_engine_alone():
     """20,000 rows hold 3.5 MB: the figure must count them, and neither data nor libraries."""
     figures = kernel.memory(20_000)

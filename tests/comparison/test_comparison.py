@@ -379,6 +379,7 @@ def rejections(n_sets, first_seed=5_000):
     return np.mean(found)
 
 
+@pytest.mark.full
 def test_hausman_seldom_rejects_independent_equations():
     assert rejections(15) <= 0.2
 

@@ -26,7 +26,10 @@ def pages_with_examples() -> list[Path]:
 
 
 # Of several seconds each; what they show is tested elsewhere.
-LONG = ("identification", "comparison", "identification-report", "baselines")
+LONG = (
+    "identification", "comparison", "identification-report", "baselines", "many-fits",
+    "why-biascorr", "plots", "exclusion",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

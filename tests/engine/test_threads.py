@@ -257,6 +257,7 @@ print(json.dumps([before, after, torchs()]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
+@pytest.mark.full
 def test_a_forked_child_fits_after_a_parent_that_used_all_threads():
     here, forked, number = run(
         """

@@ -196,7 +196,7 @@ def test_expected_loss_is_the_mean_of_the_packages_objective(fixed_rows, soft_se
     beta, gamma = np.array([0.3, 1.0]), np.array([-0.8, 0.2, 0.3])
     p, f = ndtr(W @ gamma), expit((2 * y - 1) * (X @ beta))
     params = np.r_[beta, gamma, np.log(1e-6), 0.0]  # sigma = rho = 0: a product of the equations
-    model = GreeneSelectionLogit(y, X, np.r_[0.0, np.ones(len(y) - 1)], W)
+    model = GreeneSelectionLogit(y, X, np.r_[0.0, np.ones(len(y) - 1)], W, normalization="free")
 
     def loss(s):
         values = s if soft_selection is None else np.where(s == 1, 1.0, soft_selection)

@@ -87,6 +87,7 @@ def test_a_checkpoint_answers_the_same_call_however_the_rows_are_cut(written):
     assert fit(built(simulated()), checkpoint=path).llf == expected.llf
 
 
+@pytest.mark.full
 def test_other_models_and_options_on_the_same_rows_are_fits_of_their_own(tmp_path):
     """They may share a file: what a sum depends on is part of its name in it."""
     path = tmp_path / "fit.npz"

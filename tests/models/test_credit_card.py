@@ -49,13 +49,14 @@ def test_credit_card_data_converge(credit_data, formulas):
     assert results.params["loading"] > 2 * results.bse["loading"]
 
 
+@pytest.mark.full
 def test_outcomes_recorded_without_a_card_are_not_read(credit_data):
     recorded = credit_data.fillna({"DEFAULT": 0.0})
     assert fit(CREDIT, recorded).llf == fit(CREDIT, credit_data).llf
 
 
 @pytest.mark.parametrize("formulas", [CREDIT, SPENDING], ids=["applicant", "spending"])
-@pytest.mark.parametrize("factor", [1e-3, 1e4])
+@pytest.mark.parametrize("factor", [pytest.param(1e-3, marks=pytest.mark.full), 1e4])
 def test_units_of_income_do_not_matter(credit_data, formulas, factor):
     dollars = fit(formulas, credit_data)
     scaled = credit_data.assign(

@@ -322,6 +322,7 @@ def test_dask_and_polars_frames_are_read(data, client, parquet):
 # -- faults ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_worker_killed_in_mid_iteration_changes_nothing(
     client, data, parquet, tmp_path, monkeypatch
 ):
@@ -589,6 +590,7 @@ def test_predictions_come_as_dask_series_or_parquet(pair, data, client, parquet,
         pair[1].predict_parquet(data.drop(columns="x1"), tmp_path / "c")
 
 
+@pytest.mark.full
 def test_profiles_and_identification_need_no_rows_in_memory(pair, client, parquet):
     in_memory, parted = pair
     model = GreeneSelectionLogit.from_formula(

@@ -90,7 +90,7 @@ def squash(x):
 """
 
 
-@pytest.mark.parametrize("remove_data", [False, True])
+@pytest.mark.parametrize("remove_data", [pytest.param(False, marks=pytest.mark.full), True])
 def test_results_with_a_user_function_live_on_in_a_fresh_process(
     data, tmp_path, monkeypatch, remove_data
 ):

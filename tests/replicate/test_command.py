@@ -109,6 +109,7 @@ def test_records_keep_the_order_of_the_jobs():
         pass
 
 
+@pytest.mark.full
 def test_processes_give_the_same_records(drug):
     jobs = [
         Job(one_run, {"dataset": "drug", "method": SSBIAS, "data": str(drug), "eta": eta})

@@ -75,6 +75,7 @@ def made_rows(monkeypatch):
     monkeypatch.setattr("statsmodels_mnar.replicate.masked._rows", lambda *_: rows)
 
 
+@pytest.mark.full
 def test_selection_models_help_where_labels_are_missing_not_at_random(made_rows):
     records = [
         record

@@ -55,7 +55,7 @@ def test_cells_without_draws_equal_the_papers(experiment, method):
 
 
 @pytest.mark.parametrize("method", [GREENE, PROBIT_LR, LR_LR])
-@pytest.mark.parametrize("name", ["german", "drug"])
+@pytest.mark.parametrize("name", ["german", pytest.param("drug", marks=pytest.mark.full)])
 def test_one_seed_is_within_seven_tenths_of_a_point(shared, name, method):
     found = run(method, load_experiment(name, shared / "data"), soft=soft(name, method))
     assert abs(found.test - paper(name, method)) < 0.7

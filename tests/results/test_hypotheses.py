@@ -207,7 +207,7 @@ def printed(results):
 
 
 @pytest.mark.parametrize("normalization", ["loading", "free", "probit", {"sigma": 5.0}])
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [2, pytest.param(5, marks=pytest.mark.full)])
 def test_the_printed_log_likelihoods_give_the_printed_ratio(normalization, seed):
     simulated = simulate_greene(800, rng=seed)
     simulated.data["x1"] *= 3.0  # far tails, in which logit and probit differ

@@ -450,6 +450,7 @@ def coverage(n_sets, n_truth, n=2_000):
     return found.table.loc["Greene", ["truth", "mean", "sd", "mean_se", "coverage"]]
 
 
+@pytest.mark.full
 def test_intervals_cover_in_a_few_data_sets():
     assert (coverage(12, n_truth=400_000).coverage >= 0.75).all()
 

@@ -172,6 +172,7 @@ def test_interval_ends_lie_on_the_cut(loading, param):
     assert found.cut == pytest.approx(loading.llf - CUT / 2)
 
 
+@pytest.mark.full
 def test_interval_of_error_corr_in_the_free_model_lies_on_the_cut(interior):
     found = interior.profile("error_corr", alpha=0.1)
     at_ends = interior.profile("error_corr", grid=found.interval).values
@@ -426,6 +427,7 @@ def coverage(n_sets: int, seed: int, sigma: float, rho: float, n: int = 2_000) -
         )
 
 
+@pytest.mark.full
 def test_few_data_sets_are_covered():
     found = coverage(3, seed=1, sigma=1.0, rho=0.6, n=600)
     profile = found.estimates[found.estimates.parameter == "profile error_corr"]

@@ -291,7 +291,7 @@ def test_delta_intervals_cover_the_population():
     ("cls", "normalization"),
     [
         (GreeneSelectionLogit, "loading"),
-        (GreeneSelectionLogit, "free"),
+        pytest.param(GreeneSelectionLogit, "free", marks=pytest.mark.full),
         (ProbitSelection, "probit"),
     ],
 )

@@ -12,7 +12,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,12 @@ def _from_arrays(kind: Any, **options: Any) -> Callable[[Call], Numbers]:
     return numbers
 
 
+def _without_penalty(call: Call) -> Numbers:
+    """BiasCorr on its bare objective, which has no maximum where its default penalty warns."""
+    bare = replace(call, fit={"penalty": 0.0} | (call.fit or {}))
+    return _from_formulas(BiasCorrLogit, **_GREENE)(bare)
+
+
 def _compared(call: Call) -> Numbers:
     found = compare(call.outcome, call.select, call.data, ("naive", "probit"), **(call.model or {}))
     return found.margeff.to_numpy().ravel()
@@ -166,6 +172,7 @@ _DOORS = (
     ),
     _itself("probit", _from_formulas(ProbitSelection)),
     _itself("biascorr", _from_formulas(BiasCorrLogit, **_GREENE)),
+    _itself("biascorr, no penalty", _without_penalty),
     Door("naive", _from_formulas(NaiveLogit), naive_by_statsmodels, 1e-6),
     _itself("ipw", _from_formulas(IPWLogit)),
     _itself("rba", _from_formulas(RobustBiasAware)),

@@ -535,7 +535,6 @@ KEYWORDS: dict[str, Callable[[], Any]] = {
         OUTCOME, SELECT, BASE, **TYPO
     ),
     "GreeneSelectionLogit.fit": lambda: formulas().model.fit(**TYPO),
-    "ProbitSelection": lambda: ProbitSelection(**arrays_of(BASE), **TYPO),
     "BiasCorrLogit": lambda: BiasCorrLogit(**arrays_of(BASE), **TYPO),
     "BiasCorrLogit.fit": lambda: biascorr().model.fit(**TYPO),
     "BiasCorrLogit.refit_weights": lambda: list(
@@ -560,6 +559,8 @@ KEYWORDS: dict[str, Callable[[], Any]] = {
     "SelectionResults.plot_sensitivity": lambda: formulas().plot_sensitivity(**TYPO),
     "SelectionResults.plot_margeff": lambda: formulas().plot_margeff(**TYPO),
 }  # fmt: skip
+refuse(T, "ProbitSelection", TypeError, "mispelled",
+       ask=lambda: ProbitSelection(**arrays_of(BASE), **TYPO))  # fmt: skip
 for _name, _ask in KEYWORDS.items():
     _kind = ValueError if _name.endswith("robustcov_results") else TypeError
     refuse(T, _name, _kind, "mispelled", ask=_ask)

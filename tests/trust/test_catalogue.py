@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from .catalogue import ENTRIES, Entry
 from .doors import BASE, COMMAND, DOORS, Call, Numbers
@@ -30,6 +31,29 @@ def test_the_error_names_the_argument_and_the_remedy(door: str, entry: Entry):
         DOORS[door].numbers(entry.call())
     for part in entry.says:
         assert part in str(caught.value)
+
+
+WARNED = [
+    pytest.param(entry, id=entry.name)
+    for entry in ENTRIES
+    if entry.raises is not None and "biascorr, no penalty" in entry.doors
+]
+
+
+@pytest.mark.parametrize("entry", WARNED)
+def test_biascorrs_default_penalty_takes_it_and_says_so(entry: Entry):
+    """What its bare objective refuses; the warning names what the penalty alone decides."""
+    with pytest.warns(ModelWarning, match=r"[Tt]he penalty alone|equation says nothing about"):
+        found = DOORS["biascorr"].numbers(entry.call())
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.filterwarnings("ignore:all 202 pseudolabels")
+def test_biascorrs_default_penalty_warns_of_an_offset_that_it_works_against():
+    far, near = (Call(BASE, model={"offset": offset}) for offset in (np.full(400, 1e4), BASE.w))
+    with pytest.warns(ModelWarning, match=r"offset is 1e\+04 from zero .* Subtract its mean"):
+        DOORS["biascorr"].numbers(far)
+    DOORS["biascorr"].numbers(near)  # without a warning
 
 
 @pytest.mark.parametrize(("door", "entry"), _cases(refused=False))

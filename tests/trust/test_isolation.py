@@ -49,6 +49,7 @@ def in_a_process(threads, *how):
 # -- where and when --------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_second_run_has_the_same_bits(expected):
     assert run_all() == expected
 
@@ -84,6 +85,7 @@ def test_forked_and_spawned_processes_have_the_same_bits(expected):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
+@pytest.mark.full
 def test_the_number_of_threads_changes_rounding_only(expected):
     """In the process itself, and in a child that is forked from it after its fits.
 

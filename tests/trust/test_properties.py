@@ -531,6 +531,7 @@ def test_fit_does_not_read_types_indices_or_more_columns(case):
     assert_allclose(other.params, one.params, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.full
 @fits
 @given(case=cases(factors=True).filter(lambda case: "g" in case.frame))
 def test_fit_with_another_reference_level(case):
