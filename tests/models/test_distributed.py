@@ -124,12 +124,14 @@ WAYS = ("stream", "blocks", "cluster")
 def in_turn(cases: Iterable[tuple[Any, ...]], omitted: Container[int] = ()) -> list[Any]:
     """Every case in every way, of which the default run takes one way each, in turn.
 
-    Except for the omitted ones, by number, which it leaves to ``-m full``.
+    Of the cluster, whose processes are dear, it takes the first turn only. The omitted cases, by
+    number, it leaves to ``-m full``.
     """
     found = []
     for turn, case in enumerate(cases):
+        usual = WAYS if turn < len(WAYS) else WAYS[:2]
         for way in WAYS:
-            default = turn not in omitted and way == WAYS[turn % len(WAYS)]
+            default = turn not in omitted and way == usual[turn % len(usual)]
             marks = () if default else pytest.mark.full
             found.append(pytest.param(*case, way, marks=marks))
     return found
