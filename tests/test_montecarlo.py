@@ -26,13 +26,19 @@ MODELS = {
     "loading": model_of(normalization="loading"),
     "sigma = 1.5": model_of(normalization={"sigma": 1.5}),
     "rho = 0.5": model_of(normalization={"rho": 0.5}),
-    "free": model_of(),
+    "free": model_of(normalization="free"),
     "probit": model_of(ProbitSelection),
     "BiasCorr": model_of(BiasCorrLogit, normalization={"sigma": 1.0}),
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("loading", "BiasCorr") else pytest.mark.full)
+        for name in MODELS
+    ],
+)
 def test_a_batch_of_models_equals_their_own_fits(name):
     frames = [simulate_greene(300, sigma=1.5, rho=0.5, rng=seed).data for seed in range(6)]
     together = list(fit_many([MODELS[name](frame) for frame in frames]))

@@ -7,6 +7,7 @@ import pytest
 from . import models, refits
 
 
+@pytest.mark.full
 def test_the_comparison_measures_all_sides():
     data = models.simulate(300, n_regressors=2)
     figures = refits.compare(data, 6, singles=2, fits=2, plains=1)

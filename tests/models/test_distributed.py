@@ -124,12 +124,14 @@ WAYS = ("stream", "blocks", "cluster")
 def in_turn(cases: Iterable[tuple[Any, ...]], omitted: Container[int] = ()) -> list[Any]:
     """Every case in every way, of which the default run takes one way each, in turn.
 
-    Except for the omitted ones, by number, which it leaves to ``-m full``.
+    Of the cluster, whose processes are dear, it takes the first turn only. The omitted cases, by
+    number, it leaves to ``-m full``.
     """
     found = []
     for turn, case in enumerate(cases):
+        usual = WAYS if turn < len(WAYS) else WAYS[:2]
         for way in WAYS:
-            default = turn not in omitted and way == WAYS[turn % len(WAYS)]
+            default = turn not in omitted and way == usual[turn % len(usual)]
             marks = () if default else pytest.mark.full
             found.append(pytest.param(*case, way, marks=marks))
     return found
@@ -210,7 +212,7 @@ FACES = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), in_turn(((name,) for name in FACES), omitted=(1, 2)))
+@pytest.mark.parametrize(("name", "way"), in_turn(((name,) for name in FACES), omitted=(1, 2, 3)))
 def test_the_free_model_ends_on_its_faces_too(name, way, client, tmp_path):
     make, status, face = FACES[name]
     data = make()
@@ -482,7 +484,9 @@ class Stop(Exception):
     """In place of a power cut."""
 
 
-@pytest.mark.parametrize("kind", [GreeneSelectionLogit, BiasCorrLogit])
+@pytest.mark.parametrize(
+    "kind", [GreeneSelectionLogit, pytest.param(BiasCorrLogit, marks=pytest.mark.full)]
+)
 def test_a_fit_resumes_from_its_checkpoint(kind, data, tmp_path, monkeypatch):
     from statsmodels_mnar.engine.execution import LocalPartitions
 
@@ -697,7 +701,7 @@ def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("pairs", {}),
+        pytest.param("pairs", {}, marks=pytest.mark.full),
         pytest.param("cluster", {"groups": "firm"}, marks=pytest.mark.full),
         pytest.param("weighted", {"groups": "firm"}, marks=pytest.mark.slow),
         pytest.param("weighted", {}, marks=pytest.mark.slow),

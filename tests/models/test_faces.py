@@ -27,7 +27,9 @@ def simulate(seed: int, n: int = 300) -> tuple[tuple[np.ndarray, np.ndarray], np
     return (np.where(selected, y, np.nan), exog), np.column_stack([exog, z])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 8))]
+)
 def test_nothing_in_the_closed_model_is_better(seed):
     arrays, exog_select = simulate(seed)
 

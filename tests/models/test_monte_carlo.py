@@ -77,6 +77,7 @@ def test_few_data_sets_recover_the_truth():
     assert table["coverage"].mean() >= 0.85, table
 
 
+@pytest.mark.full
 def test_few_data_sets_reject_dependence_only_where_there_is_some():
     strong = rejections(replicate(6, 3.0, seed=2))
     none = rejections(replicate(6, 0.0, seed=3))

@@ -153,7 +153,9 @@ def test_effects_at_one_point(loading, which):
         check(loading, found.names, by_hand, found)
 
 
-@pytest.mark.parametrize("which", ["p11", "p10", "p01", "p00"])
+@pytest.mark.parametrize(
+    "which", ["p11", "p10", *(pytest.param(p, marks=pytest.mark.full) for p in ("p01", "p00"))]
+)
 def test_joint_probabilities_have_effects_that_add_up(fitted, which):
     found = fitted.get_margeff(which=which, dummy=False, weights=some(fitted))
     check(fitted, found.names, ByHand(fitted, which), found)

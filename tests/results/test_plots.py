@@ -111,6 +111,7 @@ def test_profile_shows_values_cut_estimate_and_interval(results):
     np.testing.assert_array_equal(bar.get_ydata(), [cut, cut])
 
 
+@pytest.mark.full
 def test_profile_curve_lies_on_values_that_it_was_not_given(results):
     ax = results.plot_profile("error_corr")
     curve = line(ax, "profile log-likelihood")
