@@ -37,6 +37,7 @@ Mask = NDArray[np.bool_]
 
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.
 _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
+_FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
 _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
@@ -150,28 +151,38 @@ def _ranked(objective: Objective, ahead: list[Floats], plain: Floats, ratio: flo
 def _to_the_ends(
     objective: Objective, fitted: list[Solution], held: Mask, free: Mask
 ) -> list[Solution]:
-    """The fits of a grid, and more on the way to a bound towards which they rise.
+    """The fits of a grid, one closer to each corner, and one at a bound towards which they rise.
 
-    Newton would creep there; from the bound itself it is a few steps.
+    A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
+    few steps; from the grid it would creep there.
     """
     form = objective.form
     if not isinstance(form, LoadingForm | ProbitForm) or not free.any():
         return fitted
-    values = [comparable(solution) for solution in fitted]
-    more: dict[int, list[Solution]] = {-1: [], 1: []}
-    for side, rises in ((-1, values[0] > values[1]), (1, values[-1] > values[-2])):
-        if not rises:
-            continue
-        last = fitted[0 if side < 0 else -1]
-        bound = (form.lower if side < 0 else form.upper)[0]
-        ends = np.array([0.5 * (last.params[-1] + 0.2 * bound), bound])
-        starts = np.tile(last.params, (len(ends), 1))
-        starts[:, -1] = ends
-        if isinstance(form, LoadingForm):
-            scales = [outcome_scale(v) / outcome_scale(last.params[-1]) for v in ends]
-            starts[:, : objective.p] *= np.array(scales)[:, None]
-        more[side] = _climb(objective, starts, held, {"maxiter": 2 * _HELD_STEPS})[::side]
-    return [*more[-1], *fitted, *more[1]]
+    far = _FAR if isinstance(form, ProbitForm) else math.sqrt(LOGISTIC_VARIANCE) * math.sinh(_FAR)
+    lower, upper = _held_at(objective, [fitted[0], fitted[-1]], [-far, far], held)
+    ends = {-1: [lower, fitted[0], fitted[1]], 1: [upper, fitted[-1], fitted[-2]]}
+    at_bound: dict[int, list[Solution]] = {-1: [], 1: []}
+    for side, inward in ends.items():
+        first, second, third = (comparable(solution) for solution in inward)
+        if first > second or second > third:
+            bound = (form.lower if side < 0 else form.upper)[0]
+            at_bound[side] = _held_at(objective, inward[:1], [bound], held)
+    return [*at_bound[-1], lower, *fitted, upper, *at_bound[1]]
+
+
+def _held_at(
+    objective: Objective, near: list[Solution], values: list[float], held: Mask
+) -> list[Solution]:
+    """Fits with the dependence at each value, from a fit near by."""
+    starts = np.stack([solution.params for solution in near])
+    if isinstance(objective.form, LoadingForm):
+        scales = [
+            outcome_scale(v) / outcome_scale(s[-1]) for v, s in zip(values, starts, strict=True)
+        ]
+        starts[:, : objective.p] *= np.array(scales)[:, None]
+    starts[:, -1] = values
+    return _climb(objective, starts, held, {"maxiter": 2 * _HELD_STEPS})
 
 
 def tops_many(objective: Objective, coefs: Floats, fixed: Floats, free: Mask) -> Floats:

@@ -165,6 +165,7 @@ def test_a_killed_process_leaves_nothing_behind(how, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.full  # forks this process, which a pool of torch's threads may not survive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
 def test_a_forked_child_reads_what_is_there_and_writes_elsewhere(tmp_path, whole):
     store = Store(0, str(tmp_path))
