@@ -323,7 +323,8 @@ _UNITS = ("s", "ms", "us", "ns")
 def _texts(kind: Any) -> bool:
     from pyarrow import types
 
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    view = getattr(types, "is_string_view", lambda _: False)  # pyarrow 16 and newer
+    return types.is_string(kind) or types.is_large_string(kind) or view(kind)
 
 
 def _arrow_source(data: Any, partition_rows: int) -> ArrowSource:
