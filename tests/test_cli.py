@@ -148,7 +148,7 @@ def test_warnings_are_one_line_on_stderr(here, capsys):
     said = capsys.readouterr().err
     assert said.startswith("statsmodels-mnar: warning: no exclusion restriction")
     lines = said.splitlines()
-    assert len(lines) <= 2 and all(line.startswith("statsmodels-mnar: warning: ") for line in lines)
+    assert len(lines) == 2 and all(line.startswith("statsmodels-mnar: warning: ") for line in lines)
 
 
 def test_progress_is_shown_where_asked_for(here, capsys):

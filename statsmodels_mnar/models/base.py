@@ -275,8 +275,9 @@ class SelectionModel(SelectionData):
         fits = [
             (status, self._sibling(face)._fit(independent, None, "newton", penalty, options | more))
             for status, face in self._faces.items()
-            # rho = -1 is the other end of a face; no dependence is a point of the loading form
-            if status is not Status.RHO_MINUS and face != "independent"
+            # rho = -1 and a flat top are places on a face that is there; no dependence is a point
+            # of the loading form
+            if status not in (Status.RHO_MINUS, Status.FLAT) and face != "independent"
         ]
         places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
         where, best = max(fits, key=lambda pair: comparable(pair[1].solution))

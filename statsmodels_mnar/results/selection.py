@@ -639,7 +639,7 @@ class SelectionResults(
 
     def remove_data(self) -> None:
         """Drop all arrays of the length of the data; predict on new data still works."""
-        _ = self.llf, self.bse, self.identification, self.instrument
+        _ = self.llf, self.bse, self.identification, self.instrument, self.pvalues
         if self._is_likelihood:
             _ = self.llnull, tables.independence(self)
         super().remove_data()
