@@ -45,6 +45,15 @@ class RowTerms:
     first: Tensor | None = None  # (d, B, n)
     second: Tensor | None = None  # (d (d + 1)/2, B, n)
 
+    def where(self, members: Tensor, other: RowTerms) -> RowTerms:
+        """These terms for the members that are True, (B,), and the other's for the rest."""
+
+        def chosen(own: Tensor | None, others: Tensor | None) -> Tensor | None:
+            return None if own is None else torch.where(members[:, None], own, others)
+
+        value = torch.where(members[:, None], self.value, other.value)
+        return RowTerms(value, chosen(self.first, other.first), chosen(self.second, other.second))
+
 
 def times(left: Tensor, right: Tensor) -> Tensor:
     """(B, m) times a matrix (m, n) that all members share, or each member's own, (B, m, n)."""

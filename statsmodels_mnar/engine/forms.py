@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from .blocks import Block, RowTerms
+from .corner import CORNER, near_corner
 from .fullline import full_line
 from .halfline import LOGIT, PROBIT, HalfNodes, half_line
 from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
@@ -50,7 +51,8 @@ class Form(Protocol):
         """Terms of "hard" and "soft" rows for (B, n) indices and (B, d) parameters."""
 
 
-_ATHRHO_MAX = math.atanh(0.9999)
+_ATHRHO_MAX = math.atanh(0.9999)  # of the free form: beyond it lies the loading form
+_ATHRHO_CORNER = math.atanh(1.0 - 1e-13)  # of the probit form: less than 1e-6 below the limit
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,9 @@ class ProbitForm:
     The half-line kernel has the outcome error 1 and the loading on top of it; with
     loading = sinh t and a = a* cosh t the total variance is scaled back to one. It is the limit
     sigma -> infinity of the free form on "hard" rows only: a soft row's selection factor
-    PHI((2s' - 1) z) is not that of a selection error beyond its threshold.
+    PHI((2s' - 1) z) is not that of a selection error beyond its threshold. Close to |rho| = 1 the
+    half line would need thousands of nodes; :func:`~statsmodels_mnar.engine.corner.near_corner`
+    needs none.
 
     Examples
     --------
@@ -181,22 +185,39 @@ class ProbitForm:
 
     tol: float = 1e-10
     names: ClassVar[tuple[str, ...]] = ("athrho",)
-    lower: ClassVar[tuple[float, ...]] = (-_ATHRHO_MAX,)
-    upper: ClassVar[tuple[float, ...]] = (_ATHRHO_MAX,)
+    lower: ClassVar[tuple[float, ...]] = (-_ATHRHO_CORNER,)
+    upper: ClassVar[tuple[float, ...]] = (_ATHRHO_CORNER,)
     simulation: ClassVar[None] = None
     shares_nodes: ClassVar[bool] = True
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
-        loading = float(np.abs(np.sinh(dependence)).max())
+        loading = float(np.abs(_loadings_with_nodes(dependence[:, 0])).max())
         return HalfNodes.build(loading, self.tol, PROBIT, device)
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
-        return legendre_sizes(np.sinh(dependence[:, 0]), self.tol, entire=PROBIT.entire)
+        loadings = _loadings_with_nodes(dependence[:, 0])
+        return legendre_sizes(loadings, self.tol, entire=PROBIT.entire)
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
     ) -> RowTerms:
-        t = dependence[:, :1]
+        t = dependence[:, 0]
+        far = t.abs() > CORNER
+        if not far.any():
+            return self._by_nodes(a, b, t, block, nodes, order)
+        if block.kind != "hard":
+            raise ValueError("soft rows have no probit form: their selection factor is another one")
+        at_corner = near_corner(a, b, torch.where(far, t, _ATHRHO_CORNER), block.sign, order)
+        if far.all():
+            return at_corner
+        inside = self._by_nodes(a, b, t.masked_fill(far, 0.0), block, nodes, order)
+        return at_corner.where(far, inside)
+
+    @staticmethod
+    def _by_nodes(
+        a: Tensor, b: Tensor, athrho: Tensor, block: Block, nodes: HalfNodes, order: int
+    ) -> RowTerms:
+        t = athrho[:, None]
         cosh, sinh = t.cosh(), t.sinh()
         inner = half_line(a * cosh, b, sinh[:, 0], block, nodes, PROBIT, order)
         if inner.first is None:
@@ -218,6 +239,11 @@ class ProbitForm:
             ]
         )
         return RowTerms(inner.value, first, second)
+
+
+def _loadings_with_nodes(athrho: np.ndarray) -> np.ndarray:
+    """Loadings of the half line; zero close to a corner, where no nodes are needed."""
+    return np.sinh(np.where(np.abs(athrho) > CORNER, 0.0, athrho))
 
 
 def unselected(b: Tensor, order: int) -> RowTerms:

@@ -37,7 +37,7 @@ from .building import SelectionData
 from .fitting import Passes, both, check_options, iterations, named, warn_about
 from .keys import meat_by_keys
 from .normalization import Normalization
-from .search import Place, humps, label, search, search_interior, tops
+from .search import Place, at_corner, humps, label, search, search_interior, tops
 
 Floats = NDArray[np.float64]
 
@@ -249,12 +249,15 @@ class SelectionModel(SelectionData):
             else:
                 start = tops(*at)[0]
         if not maxima:
-            maxima = (maximize(objective, start, method=method, free=self._estimated, **options),)
+            ended = maximize(objective, start, method=method, free=self._estimated, **options)
+            maxima = (at_corner(objective, ended),)
         used = None if start is None else start[self._estimated]
         solution = maxima[0]
         face = self._face_of(solution)
         if face is not None:
-            on_face = self._sibling(face)._fit(independent, None, method, penalty, options)
+            # With the dependence held the coefficients are those that the search ended with.
+            held = None if face == "independent" else solution.params[: len(independent.params)]
+            on_face = self._sibling(face)._fit(independent, held, method, penalty, options)
             fit = replace(named(on_face, solution.status), inner=solution)
         else:
             faces = {"independent": independent.value}

@@ -21,12 +21,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..engine.corner import CORNER
 from ..engine.correlation import CorrelationForm
 from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..engine.integration import Quadrature
 from ..engine.objective import Objective
 from ..engine.optimize import maximize, maximize_many
-from ..engine.solution import Climb, Solution
+from ..engine.solution import Climb, Solution, Status
 from ..inference.branches import Inner, InnerCorrelation
 from ..inference.curve import comparable, ended_well
 from ..inference.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
@@ -38,6 +39,9 @@ Mask = NDArray[np.bool_]
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.
 _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
 _FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
+# From there to the probit form's bound: each value is the start of the next, where the kink of the
+# likelihood is narrower.
+_TO_CORNER = (5.0, 7.0, 9.0, 11.0, 13.0)
 _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
@@ -151,7 +155,7 @@ def _ranked(objective: Objective, ahead: list[Floats], plain: Floats, ratio: flo
 def _to_the_ends(
     objective: Objective, fitted: list[Solution], held: Mask, free: Mask
 ) -> list[Solution]:
-    """The fits of a grid, one closer to each corner, and one at a bound towards which they rise.
+    """The fits of a grid, one closer to each corner, and those on to a bound where they rise.
 
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
     few steps; from the grid it would creep there.
@@ -166,9 +170,12 @@ def _to_the_ends(
     for side, inward in ends.items():
         first, second, third = (comparable(solution) for solution in inward)
         if first > second or second > third:
-            bound = (form.lower if side < 0 else form.upper)[0]
-            at_bound[side] = _held_at(objective, inward[:1], [bound], held)
-    return [*at_bound[-1], lower, *fitted, upper, *at_bound[1]]
+            path = [*_TO_CORNER, form.upper[0]] if isinstance(form, ProbitForm) else form.upper
+            for value in path:
+                at_bound[side] += _held_at(
+                    objective, [*inward[:1], *at_bound[side]][-1:], [side * value], held
+                )
+    return [*reversed(at_bound[-1]), lower, *fitted, upper, *at_bound[1]]
 
 
 def _held_at(
@@ -216,7 +223,21 @@ def _coarse(objective: Objective) -> Objective:
 def _climb(
     objective: Objective, starts: Floats, free: Mask, options: dict[str, Any]
 ) -> list[Solution]:
-    return [s for part in maximize_many(objective, starts, free=free, **options) for s in part]
+    parts = maximize_many(objective, starts, free=free, **options)
+    return [at_corner(objective, solution) for part in parts for solution in part]
+
+
+def at_corner(objective: Objective, solution: Solution) -> Solution:
+    """Name the corner of the probit form at which the likelihood has become flat.
+
+    Where no row is near the kink that the likelihood has there, it no longer depends on rho.
+    """
+    rho = solution.params[-1]
+    if solution.status is not Status.FLAT or not isinstance(objective.form, ProbitForm):
+        return solution
+    if abs(rho) <= CORNER:
+        return solution
+    return replace(solution, status=Status.RHO_PLUS if rho > 0 else Status.RHO_MINUS)
 
 
 def _local_maxima(values: Floats) -> list[int]:

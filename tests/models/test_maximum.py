@@ -5,9 +5,18 @@ All 300 sets, about an hour on one core: ``python -m tests.studies.maximum 300``
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from tests.studies.maximum import TOLERANCE, shortfalls
+from statsmodels_mnar import (
+    GreeneSelectionLogit,
+    ProbitSelection,
+    Status,
+    WeakIdentificationWarning,
+)
+
+from tests.studies.maximum import TOLERANCE, shortfalls, simulate
 
 
 def check(seeds) -> None:
@@ -30,3 +39,21 @@ def test_few_sets_have_no_higher_point():
 @pytest.mark.slow
 def test_many_sets_have_no_higher_point():
     check(range(300))
+
+
+def test_a_probit_fit_goes_to_the_limit_of_perfect_correlation():
+    """The profile of rho still rises beyond 0.9999, where the half line's nodes end."""
+    y, exog, exog_select = simulate(19)
+    with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
+        results = ProbitSelection(y, exog, exog_select=exog_select).fit()
+    assert results.status is Status.RHO_MINUS
+
+    def held(rho: float) -> float:
+        normalization = {"sigma": math.inf, "rho": rho}
+        model = GreeneSelectionLogit(y, exog, exog_select=exog_select, normalization=normalization)
+        return model.fit(start_params=results.params).llf
+
+    at = [held(rho) for rho in (-0.9999, -1 + 1e-7, -1 + 1e-10)]
+    assert at[0] < at[1] < at[2] < results.llf + 1e-9
+    assert results.llf - at[0] > 0.01  # what the old bound left out
+    assert results.llf - at[2] < 1e-4  # what is left falls with sqrt(1 - rho^2)

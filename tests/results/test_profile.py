@@ -267,12 +267,12 @@ def test_a_fixed_rho_of_zero_has_no_error_correlation_to_profile():
 
 @pytest.fixture(scope="module")
 def corner():
-    """The free model's maximum at sigma = infinity and rho = 0.9999, the probit face's bound."""
+    """The free model's maximum at sigma = infinity and rho = 1, the probit face's bound."""
     data = simulate_greene(120, rng=9).data
     model = GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z", data, normalization="free")
     with pytest.warns(WeakIdentificationWarning, match="perfectly correlated"):
         results = model.fit()
-    assert results.model.normalization == {"sigma": math.inf, "rho": pytest.approx(0.9999)}
+    assert results.model.normalization == {"sigma": math.inf, "rho": pytest.approx(1.0)}
     return results
 
 
@@ -288,7 +288,7 @@ def test_corner_of_the_free_model_is_profiled_as_the_free_model(corner, param, v
 def test_report_at_the_corner_has_the_interval_of_the_closed_model(corner):
     report = corner.identification_report()
     low, high = report.profile.interval
-    assert high == 1.0 and report.profile.estimate == pytest.approx(0.9999)
+    assert high == 1.0 and report.profile.estimate == pytest.approx(1.0)
     assert "rho = +1" in report.face
     sigma = low * math.sqrt(V / (1 - low**2))
     faces = {"sigma": sigma, "rho": 1.0}, {"sigma": math.inf, "rho": low}
