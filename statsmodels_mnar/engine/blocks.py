@@ -49,7 +49,9 @@ class RowTerms:
         """These terms for the members that are True, (B,), and the other's for the rest."""
 
         def chosen(own: Tensor | None, others: Tensor | None) -> Tensor | None:
-            return None if own is None else torch.where(members[:, None], own, others)
+            if own is None or others is None:
+                return None
+            return torch.where(members[:, None], own, others)
 
         value = torch.where(members[:, None], self.value, other.value)
         return RowTerms(value, chosen(self.first, other.first), chosen(self.second, other.second))

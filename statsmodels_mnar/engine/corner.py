@@ -95,7 +95,8 @@ def _log_distance(d: Tensor, chk: Tensor, cosh: Tensor) -> Tensor:
     moment = _first_moment(z)
     total = moment
     for j in range(1, len(logs) + 1):
-        series.append(sum(i * logs[i - 1] * series[j - i] for i in range(1, j + 1)) / j)
+        terms = [i * logs[i - 1] * series[j - i] for i in range(1, j + 1)]
+        series.append(torch.stack(terms).sum(0) / j)
         moment = (1.0 - z * z * moment) / (2 * j + 1)
         total = total + series[j] * moment
     return torch.log(total / cosh) - 2.0 * LOG_SQRT_2PI - 0.5 * chk - 0.5 * z * z

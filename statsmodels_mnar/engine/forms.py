@@ -12,7 +12,7 @@ ProbitForm  athrho          probit outcome, bivariate normal errors (the face si
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -192,7 +192,8 @@ class ProbitForm:
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         loading = float(np.abs(_loadings_with_nodes(dependence[:, 0])).max())
-        return HalfNodes.build(loading, self.tol, PROBIT, device)
+        nodes = HalfNodes.build(loading, self.tol, PROBIT, device)
+        return replace(nodes, without=tuple((np.abs(dependence[:, 0]) > CORNER).tolist()))
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
         loadings = _loadings_with_nodes(dependence[:, 0])
@@ -202,14 +203,14 @@ class ProbitForm:
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
     ) -> RowTerms:
         t = dependence[:, 0]
-        far = t.abs() > CORNER
-        if not far.any():
+        if not any(nodes.without):
             return self._by_nodes(a, b, t, block, nodes, order)
         if block.kind != "hard":
             raise ValueError("soft rows have no probit form: their selection factor is another one")
+        if all(nodes.without):
+            return near_corner(a, b, t, block.sign, order)
+        far = torch.as_tensor(nodes.without, device=t.device)
         at_corner = near_corner(a, b, torch.where(far, t, _ATHRHO_CORNER), block.sign, order)
-        if far.all():
-            return at_corner
         inside = self._by_nodes(a, b, t.masked_fill(far, 0.0), block, nodes, order)
         return at_corner.where(far, inside)
 

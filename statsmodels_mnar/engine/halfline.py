@@ -87,6 +87,7 @@ class HalfNodes:
     width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
     floor: float  # relative to PHI(b); a smaller integral needs the log-space path
     work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
+    without: tuple[bool, ...] = ()  # (B,) members of the probit form that need no nodes
 
     @property
     def count(self) -> int:

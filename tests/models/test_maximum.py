@@ -15,7 +15,6 @@ from statsmodels_mnar import (
     Status,
     WeakIdentificationWarning,
 )
-
 from tests.studies.maximum import TOLERANCE, shortfalls, simulate
 
 
