@@ -177,6 +177,15 @@ def test_objective_stays_on_the_device(fake_cuda, form):
     assert at.hessian.shape == (2, target.n_params, target.n_params)
 
 
+def test_a_corner_stays_on_the_device(fake_cuda):
+    block = dataclasses.replace(next(iter(build(fake_cuda).blocks(6))), kind="hard")
+    a = torch.zeros(2, len(block.key), dtype=torch.float64, device=fake_cuda)
+    form = ProbitForm()
+    nodes = form.nodes(np.array([[0.5], [9.0]]), fake_cuda)
+    terms = form.terms(a, a, a[:, :1], block, nodes, 2)
+    assert_on(fake_cuda, terms.value, terms.first, terms.second)
+
+
 @pytest.mark.parametrize(
     "name",
     ["standardized", *(pytest.param(n, marks=pytest.mark.full) for n in ("simulation", "loading"))],
