@@ -40,6 +40,8 @@ class ExclusionTest:
         that there is nothing to test.
     known : bool
         False where the data are gone, and with them the designs that tell which columns these are.
+    why : str
+        Why the strength cannot be tested, where that is not plain from the rest.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +50,7 @@ class ExclusionTest:
     pvalue: float
     offset: bool = False
     known: bool = True
+    why: str = ""
 
     @property
     def fvalue(self) -> float:
@@ -85,7 +88,7 @@ class ExclusionTest:
         names = ", ".join([*self.columns, *["the selection offset"] * self.offset])
         if self.verdict == "unknown":
             why = "no standard errors" if self.columns else "an offset has no coefficient to test"
-            return f"Instrument: {names}; strength unknown ({why})."
+            return f"Instrument: {names}; strength unknown ({self.why or why})."
         numbers = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
         if self.verdict == "strong":
             return f"Instrument: {names}, strong ({numbers})."

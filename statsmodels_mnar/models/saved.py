@@ -455,6 +455,7 @@ def _instrument(found: _Value) -> ExclusionTest:
     return ExclusionTest(
         columns, found.at("statistic").any_number(), found.at("df").integer(),
         found.at("pvalue").any_number(), found.at("offset").flag(), found.at("known").flag(),
+        found.at("why").text(),
     )  # fmt: skip
 
 

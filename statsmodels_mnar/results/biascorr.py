@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..design import Design
 from ..inference.bias_theory import BiasCondition
+from ..inference.comparison import ExclusionTest
 from ..inference.covariance import Covariance
 from ..inference.metrics import auc
 from ..inference.stacked import (
@@ -166,6 +167,13 @@ class BiasCorrResults(SelectionResults):
         if not self.fit_info.penalty:
             return ()
         return self._summary_cache("held", self.model._held_by_penalty)  # outlives the data
+
+    def _instrument(self) -> ExclusionTest:
+        found = super()._instrument()
+        if not any("holds the selection coefficients" in text for text in self.held_by_penalty):
+            return found
+        why = "the penalty holds the selection coefficients"
+        return replace(found, statistic=np.nan, pvalue=np.nan, why=why)
 
     def _penalty_notes(self) -> list[str]:
         penalty = self.fit_info.penalty

@@ -124,7 +124,7 @@ class Reporting(GenericLikelihoodModelResults):
         - ``params``: by parameter; ``cov``: type, description, n_groups, names, matrix;
           ``hessian``
         - ``independence``: method, statistic, df, p_value; null for BiasCorr
-        - ``instrument``: columns, statistic, df, pvalue, offset, known of ``results.instrument``
+        - ``instrument``: columns, statistic, df, pvalue, offset, known, why
         - ``weak``: the sentences of ``results.weak``, none where the intervals are Wald's;
           ``across``: u, lr, error_corr, sigma, rho, coef, cov, limits of the refits over error
           correlations from which "profile" intervals follow, null where the fit is not weak

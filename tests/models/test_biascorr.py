@@ -428,6 +428,7 @@ def test_the_default_penalty_holds_separated_equations_and_says_so(data, normali
         with pytest.warns(ModelWarning, match=f"alone holds the {equation} coefficients: {text}"):
             found = build(frame, normalization=normalization).fit()
         assert found.converged and np.isfinite(found.bse).all()
+        assert found.instrument.verdict == ("unknown" if equation == "selection" else "strong")
         assert text in " ".join(str(found.summary()).split())
         again = pickle.loads(pickle.dumps(found))
         again.remove_data()
