@@ -22,7 +22,7 @@ from torch import Tensor
 from .blocks import Block, RowTerms
 from .corner import CORNER, near_corner
 from .fullline import full_line
-from .halfline import LOGIT, PROBIT, HalfNodes, half_line
+from .halfline import LOGIT, PROBIT, STEEP, HalfNodes, StepNodes, half_line, step_counts
 from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
 from .special import log_ndtr, mills
 
@@ -155,10 +155,17 @@ class LoadingForm:
     shares_nodes: ClassVar[bool] = True
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
-        return HalfNodes.build(float(np.abs(dependence).max()), self.tol, LOGIT, device)
+        size = np.abs(dependence[:, 0])
+        nodes = HalfNodes.build(float(size.max()), self.tol, LOGIT, device)
+        if size.max() <= STEEP:
+            return nodes
+        step = StepNodes.build(self.tol, device)
+        return replace(nodes, without=tuple((size > STEEP).tolist()), step=step)
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
-        return legendre_sizes(dependence[:, 0], self.tol, entire=LOGIT.entire)
+        size = np.abs(dependence[:, 0])
+        counts = legendre_sizes(np.minimum(size, STEEP), self.tol, entire=LOGIT.entire)
+        return np.where(size > STEEP, sum(step_counts(self.tol)), counts)
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int

@@ -8,6 +8,11 @@ derivative in b is the integrand at the end point. A soft row with s' < 1/2 live
 line, u < -b; reflecting u turns it into the same integral at (-b, -loading). With s' = 1/2 the
 selection factor of the full line is PHI(0) = 1/2 at every u, and so is its limit.
 
+A large loading makes F(a + loading u) a steep step in u, for which quadrature in u needs ever more
+nodes. The index at which F is taken, w = a + loading u for a positive loading and its negative for
+a negative one, does not: F(w) changes near w = 0, and beyond that the integral is a normal
+probability (see :class:`StepNodes`).
+
 Axes: B parameter vectors, K nodes, n rows. Parameters in the order a, b, loading.
 """
 
@@ -17,13 +22,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .blocks import Block, RowTerms, entries, log_derivatives
 from .integration import half_width, legendre_count, legendre_rule
-from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
+from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills, ndtr
 from .workspace import Workspace
 
 
@@ -76,6 +82,8 @@ class Probit:
 LOGIT, PROBIT = Logit(), Probit()
 
 _WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
+_LOG_ROWS = 1024  # rows in log space at once
+_FLOOR = 1e-8  # of an integral beside its normal weight; a smaller one needs log space
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +95,64 @@ class HalfNodes:
     width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
     floor: float  # relative to PHI(b); a smaller integral needs the log-space path
     work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
-    without: tuple[bool, ...] = ()  # (B,) members of the probit form that need no nodes
+    without: tuple[bool, ...] = ()  # (B,) members that are evaluated without these nodes
+    step: StepNodes | None = None  # of those members
 
     @property
     def count(self) -> int:
-        return self.x.shape[0]
+        """Nodes of a row, but for the few rows in log space."""
+        used = 0 if self.without and all(self.without) else self.x.shape[0]
+        return max(used, 0 if self.step is None else len(self.step.x), 1)
 
     @classmethod
     def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
         """Nodes for loadings of at most this size."""
         rule = legendre_rule(legendre_count(loading, tol, entire=link.entire))
         x, powers = (torch.as_tensor(values, device=device) for values in rule)
-        return cls(x, powers, half_width(tol), 1e-8)
+        return cls(x, powers, half_width(tol), _FLOOR)
+
+
+# Panels of the logistic function, whose poles at +-i pi are nearest to zero, and the nodes on each
+# for an error of 1e-13; fewer do for a larger one.
+_PANELS = (-10.0, -3.0, 3.0, 10.0)
+_PANEL_NODES = (22, 15, 20, 15, 22)
+STEEP = 5.0  # |loading| from which a logistic function is a step
+
+
+@dataclass(frozen=True, slots=True)
+class StepNodes:
+    """Gauss-Legendre nodes over the index of a logistic function, panel by panel.
+
+    A row's panels begin at the index of its end point u = -b; a panel below that has no length.
+    """
+
+    start: Tensor  # (K,) of the panel to which a node belongs
+    end: Tensor  # (K,)
+    x: Tensor  # (K,) place in the panel, between 0 and 1
+    weight: Tensor  # (K,) per unit of the panel's length
+    reach: float  # |w| beyond which the function is 0 or 1
+
+    @classmethod
+    def build(cls, tol: float, device: torch.device) -> StepNodes:
+        reach = math.log(1.0 / (tol * _FLOOR)) + 2.0
+        edges, counts = (-reach, *_PANELS, reach), step_counts(tol)
+        rules = [legendre_rule(count) for count in counts]
+        start, end, x, weight = (
+            torch.as_tensor(values, device=device)
+            for values in (
+                np.repeat(edges[:-1], counts),
+                np.repeat(edges[1:], counts),
+                np.concatenate([x for x, _ in rules]),
+                np.concatenate([powers[0] for _, powers in rules]),
+            )
+        )
+        return cls(start, end, x, weight, reach)
+
+
+def step_counts(tol: float) -> list[int]:
+    """Nodes on each panel of :class:`StepNodes` for an error ``tol``."""
+    share = (math.log(1.0 / tol) + 4.0) / (math.log(1e13) + 4.0)
+    return [max(4, math.ceil(min(share, 1.1) * count)) for count in _PANEL_NODES]
 
 
 def half_line(
@@ -117,9 +171,9 @@ def half_line(
     whole_line = block.tilt == 0.0
     b = torch.where(whole_line, _WHOLE_LINE, side * b)
     loading = side * loading[:, None]
-    integral = _linear_space(a, b, loading, block.sign, nodes, link, order)
-    member, row = _rows_below(integral.relative, nodes.floor)
-    if member.numel():
+    integral = _integral(a, b, loading, block.sign, nodes, link, order)
+    below = _rows_below(integral.relative, nodes.floor)
+    for member, row in zip(*(index.split(_LOG_ROWS) for index in below), strict=True):
         exact = _log_space(
             a[member, row], b[member, row], loading[member, row],
             entries(block.sign, member, row), nodes, link,
@@ -142,6 +196,23 @@ def _rows_below(relative: Tensor, floor: float) -> tuple[Tensor, Tensor]:
     """Members and rows whose integral is too small for these nodes (or is not a number)."""
     member, row = torch.nonzero(~(relative >= floor), as_tuple=True)
     return member, row
+
+
+def _integral(
+    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
+) -> _Integral:
+    if nodes.step is None or not any(nodes.without):
+        return _linear_space(a, b, loading, sign, nodes, link, order)
+    steep = _over_index(a, b, loading, sign, nodes, order)
+    if all(nodes.without):
+        return steep
+    rest = _linear_space(a, b, loading, sign, nodes, link, order)
+    chosen = torch.as_tensor(nodes.without, device=a.device)[:, None]
+    return _Integral(
+        torch.where(chosen, steep.log_J, rest.log_J),
+        [torch.where(chosen, *pair) for pair in zip(steep.ratios, rest.ratios, strict=True)],
+        torch.where(chosen, steep.relative, rest.relative),
+    )
 
 
 def _linear_space(
@@ -177,10 +248,49 @@ def _linear_space(
     return _Integral(log_J, ratios, INV_SQRT_2PI * length * total)
 
 
+def _over_index(
+    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, order: int
+) -> _Integral:
+    """The integral over the index of a logistic function, for large loadings."""
+    step = nodes.step
+    assert step is not None
+    side, m = torch.sign(sign * loading), loading.abs()
+    center = side * sign * a  # w at u = 0
+    low = center - m * b  # w at u = -b
+    shape = (len(a), len(step.x), a.shape[1])  # (B, K, n)
+    u, w, e, density, product, more = nodes.work.arrays(6, shape, a)
+    torch.maximum(torch.minimum(low[:, None], step.end[:, None]), step.start[:, None], out=u)
+    torch.sub(step.end[:, None], u, out=density)  # the panel's length
+    torch.addcmul(u, density, step.x[:, None], out=w)
+    density.mul_((step.weight[:, None] / m[:, None]) * INV_SQRT_2PI)
+    torch.sub(w, center[:, None], out=u).div_(m[:, None])
+    density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=more).exp_())
+    torch.abs(w, out=e).neg_().exp_()
+    # F(side w): 1/(1 + e) where side w > 0, else e/(1 + e)
+    torch.add(e, 1.0, out=more).reciprocal_()
+    cdf = torch.where(side[:, None] * w > 0.0, more, torch.mul(e, more, out=product))
+    J = torch.mul(cdf, density, out=product).sum(1)
+    # Beyond the panels F is one: above for a positive loading, below for a negative one.
+    end = side * (step.reach * side - center) / m  # -u above, u below
+    above = ndtr(torch.minimum(-end, b))
+    below = torch.clamp(torch.where(b < 0.0, ndtr(b) - ndtr(end), ndtr(-end) - ndtr(-b)), min=0.0)
+    J = J + torch.where(side > 0.0, above, below)
+    ratios: list[Tensor] = []
+    if order >= 1:
+        f = e.mul_(more).mul_(more).mul_(density)
+        fu = torch.mul(f, u, out=product)
+        ratios += [sign * v.sum(1) / J for v in (f, fu)]
+        if order >= 2:
+            bend = w.mul_(-0.5 * side[:, None]).tanh_()
+            f.mul_(bend)
+            ratios += [v / J for v in (f.sum(1), f.mul_(u).sum(1), f.mul_(u).sum(1))]
+    return _Integral(torch.log(J), ratios, J / ndtr(b))
+
+
 def _log_space(
     a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link
 ) -> _Integral:
-    """The same for single rows, (m,), on an interval around the mode of the integrand."""
+    """The integral of single rows, (m,), on an interval around the mode of the integrand."""
     a, b, loading, sign = (v[:, None] for v in (a, b, loading, sign))
 
     def slope(u: Tensor) -> Tensor:
@@ -208,7 +318,7 @@ def _assemble(
     integral: _Integral, block: Block, link: Link, order: int,
 ) -> RowTerms:  # fmt: skip
     """Add the part without a label, floor * PHI(b), and the derivatives in b."""
-    log_J, ratios, _ = integral
+    log_J, ratios = integral.log_J, integral.ratios
     sign = block.sign
     if block.kind == "soft":
         log_gain_J = torch.log(block.gain) + log_J

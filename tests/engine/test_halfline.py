@@ -13,9 +13,9 @@ from scipy import integrate
 from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import multivariate_normal
 
-from statsmodels_mnar.engine.forms import ProbitForm
+from statsmodels_mnar.engine.forms import LoadingForm, ProbitForm
 from statsmodels_mnar.engine.fullline import full_line
-from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, HalfNodes, half_line
+from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, STEEP, HalfNodes, half_line
 from statsmodels_mnar.engine.integration import Quadrature
 
 from .conftest import (
@@ -234,3 +234,56 @@ def test_half_selected_rows_are_the_limit_of_the_full_line(index_grid, name, loa
         torch.testing.assert_close(terms.first[2 * i], slope, rtol=1e-6, atol=1e-8)
         curve = (up.first[2 * i] - down.first[2 * i]) / (2 * h)
         torch.testing.assert_close(terms.second[5 * i], curve, rtol=1e-6, atol=1e-8)
+
+
+def steep_rows(loading: float, n: int = 120) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Indices of ordinary rows, half of them near the step at the end point, and labels."""
+    rng = np.random.default_rng(5)
+    a, b = abs(loading) * rng.normal(size=n), 1.5 * rng.normal(size=n)
+    a[::2] = loading * b[::2] + 2.0 * rng.normal(size=n // 2)
+    y = (rng.random(n) < 0.5).astype(float)
+    return torch.as_tensor(a), torch.as_tensor(b), torch.as_tensor(y)
+
+
+@pytest.mark.parametrize("loading", [STEEP + 1e-9, -7.0, 18.0, -50.0])
+@pytest.mark.parametrize("s", [1.0, 0.7, 0.2])
+def test_large_loadings_are_integrated_over_the_index(loading, s):
+    """The same value and derivatives as by thousands of nodes in u."""
+    a, b, y = steep_rows(loading)
+    block = make_block(y, torch.full_like(y, s))
+    form, at = LoadingForm(), torch.tensor([[loading]], dtype=torch.float64)
+    nodes = form.nodes(at.numpy(), CPU)
+    assert nodes.count < 100 < 2 * len(nodes.x)
+    found = form.terms(a[None], b[None], at, block, nodes, 2)
+    exact = kernel(a, b, loading, block, LOGIT, order=2, tol=1e-14)
+    for one, other, tol in (
+        (found.value, exact.value, form.tol),
+        (found.first, exact.first, 1e-8),
+        (found.second, exact.second, 1e-6),  # differences of squares, each up to 1/P
+    ):
+        torch.testing.assert_close(one, other, rtol=tol, atol=tol)
+
+
+def test_values_of_large_loadings_are_those_of_scipy():
+    a, b, y = steep_rows(12.0, 20)
+    at = torch.tensor([[12.0]], dtype=torch.float64)
+    nodes = LoadingForm().nodes(at.numpy(), CPU)
+    found = LoadingForm().terms(a[None], b[None], at, make_block(y, torch.ones(20)), nodes, 0)
+    expected = [
+        math.log(by_quad(*row, 1.0, 12.0, "logit"))
+        for row in zip(a.tolist(), b.tolist(), y.tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(found.value[0].numpy(), expected, rtol=0, atol=1e-9)
+
+
+def test_members_with_small_and_large_loadings_share_a_batch():
+    a, b, y = steep_rows(6.0)
+    block = make_block(y, torch.ones_like(y))
+    at = torch.tensor([[0.5], [-30.0], [6.0]], dtype=torch.float64)
+    form, three = LoadingForm(), torch.ones(3, 1, dtype=torch.float64)
+    together = form.terms(three * a, three * b, at, block, form.nodes(at.numpy(), CPU), 1)
+    for m in range(3):
+        one = at[m : m + 1]
+        alone = form.terms(a[None], b[None], one, block, form.nodes(one.numpy(), CPU), 1)
+        torch.testing.assert_close(together.value[m], alone.value[0], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(together.first[:, m], alone.first[:, 0], rtol=1e-8, atol=1e-8)
