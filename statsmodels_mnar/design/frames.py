@@ -101,5 +101,32 @@ def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
+def typed(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """The frame with objects that are numbers or truth values as such, as formulas read them.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"x": [1.5, None], "g": ["a", "b"]}, dtype=object)
+    >>> [str(dtype) for dtype in typed(frame, ["x", "g"]).dtypes]
+    ['float64', 'object']
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        column = frame.get(name)
+        if not isinstance(column, pd.Series) or not pdt.is_object_dtype(column.dtype):
+            continue
+        known = column.notna()
+        values = plain(column[known].to_frame(), learn=False).iloc[:, 0]
+        if not pdt.is_numeric_dtype(values.dtype):  # truth values are
+            continue
+        if known.all():
+            found[name] = values
+        elif pdt.is_bool_dtype(values.dtype):
+            found[name] = column.astype("boolean")
+        else:
+            found[name] = column.where(known, np.nan).astype("float64")
+    return frame.assign(**found)
+
+
 def _of_arrow(dtype: Any) -> bool:
     return isinstance(dtype, pd.ArrowDtype)
