@@ -13,7 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from statsmodels_mnar.design.frames import as_frame, owned
+from statsmodels_mnar.design.frames import (
+    as_frame,
+    levels_by_chance,
+    owned,
+    with_sorted_levels,
+)
 from statsmodels_mnar.errors import DesignError
 
 Reader = Callable[[], pd.DataFrame]
@@ -203,7 +208,7 @@ class _Piece:
                     table = table.set_column(i, name, _converted(own, kind))
             if any(self.schema.field(name).type != kind for name, kind in columns.items()):
                 table = table.replace_schema_metadata()  # pandas' types of the file's own columns
-            return table.to_pandas()
+            return with_sorted_levels(table.to_pandas(), levels_by_chance(self.schema))
         except (pyarrow.ArrowException, OSError) as error:
             raise DesignError(
                 f"{self.name}: its rows cannot be read ({_words(error)}). The file may be damaged; "

@@ -200,6 +200,19 @@ def test_levels_as_text_and_as_categories_are_the_same_levels(data, write):
     assert found.llf == pytest.approx(expected.fit().llf, rel=1e-9)
 
 
+def test_files_with_levels_of_their_own_have_those_of_text(data, write):
+    group = np.where(data.index < N // 2, "b", "c")
+    group[::5] = np.where(data.index[::5] < N // 2, "c", "a")  # no a in the first file
+    data = data.assign(g=group)
+    expected = GreeneSelectionLogit.from_formula("y ~ x1 + g", SELECT, data).param_names
+    own = [half.assign(g=half.g.astype("category")) for half in halves(data)]
+    assert built(write(*own), "y ~ x1 + g").param_names == expected
+    coded = [pa.Table.from_pandas(half, preserve_index=False) for half in halves(data)]
+    at = coded[0].column_names.index("g")
+    coded = [half.set_column(at, "g", half.column(at).dictionary_encode()) for half in coded]
+    assert built(write(*coded), "y ~ x1 + g").param_names == expected
+
+
 def test_a_schema_that_the_user_gives_is_kept(data, write):
     folder = write(*halves(data))
     schema = pq.read_schema(folder / "part-0.parquet")
