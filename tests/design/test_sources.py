@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 
 import numpy as np
 import pandas as pd
@@ -252,6 +253,34 @@ def test_damaged_rows_are_reported_with_their_file(data, write):
     path.write_bytes(bytes(content))
     with pytest.raises(DesignError, match=r"part-1.parquet: its rows cannot be read.*damaged"):
         built(folder)
+
+
+@pytest.mark.parametrize("change", ["rewritten", "removed"])
+def test_a_file_that_changes_after_the_fit_is_named(change, data, tmp_path):
+    path = tmp_path / "loans.parquet"
+    table = data.assign(y=data.y.fillna(0.0), firm=np.arange(N) % 20)
+
+    def write(rows):  # of the same layout to the byte, whatever the order of the rows
+        pq.write_table(
+            pa.Table.from_pandas(rows, preserve_index=False), path,
+            compression="none", use_dictionary=False, write_statistics=False,
+        )  # fmt: skip
+
+    write(table)
+    results = built(path).fit()
+    expected = results.get_robustcov_results("cluster", groups="firm").bse
+    later = path.stat().st_mtime_ns + 10_000_000
+    if change == "removed":
+        path.unlink()
+    else:
+        write(table.sort_values("z"))
+        os.utime(path, ns=(later, later))
+    with pytest.raises(DesignError, match=r"^loans.parquet was written to or removed .* again"):
+        results.get_robustcov_results("cluster", groups="firm")
+    again = built(path).fit() if change == "rewritten" else None
+    if again is not None:
+        found = again.get_robustcov_results("cluster", groups="firm").bse
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_folder_without_files_is_refused(tmp_path):
