@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,10 +42,13 @@ def as_frame(data: Any) -> pd.DataFrame:
             return pd.DataFrame(data, index=[0] if scalar else None)
         except ValueError as error:
             raise DesignError(f"data is no table: {error}.") from error
-    raise DesignError(
-        f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
-        "with pandas.DataFrame(data)."
-    )
+    got = f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}"
+    if isinstance(data, str | os.PathLike) or type(data).__name__.endswith("Dataset"):
+        raise DesignError(
+            f"{got}, which names files. Read them first, as with pandas.read_parquet(data), or "
+            "write predictions for them to other files with results.predict_parquet(data, folder)."
+        )
+    raise DesignError(f"{got}. Make one with pandas.DataFrame(data).")
 
 
 def levels_by_chance(schema: Any) -> list[str]:

@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from statsmodels_mnar import BiasCorrLogit, Execution, GreeneSelectionLogit, compare
+from statsmodels_mnar import (
+    BiasCorrLogit,
+    DesignError,
+    Execution,
+    GreeneSelectionLogit,
+    compare,
+)
 from statsmodels_mnar.baselines import NaiveLogit
 from statsmodels_mnar.datasets import simulate_greene
 
@@ -210,6 +216,12 @@ def test_predictions_to_files_from_every_table(clean, data, kind, tmp_path):
     found = pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
     np.testing.assert_allclose(found["mean"], clean.predict(data), rtol=1e-9)
     assert (found["firm"].to_numpy() == data["firm"].to_numpy()).all()
+
+
+def test_predict_says_what_reads_files(clean, tmp_path):
+    for data in ("new.parquet", tmp_path):
+        with pytest.raises(DesignError, match=r"names files.*predict_parquet"):
+            clean.predict(data)
 
 
 @pytest.mark.parametrize("kind", SOME)
