@@ -32,7 +32,7 @@ from statsmodels_mnar.design.formula import (
     readable,
     terms_across_rows,
 )
-from statsmodels_mnar.design.frames import plain
+from statsmodels_mnar.design.frames import plain, sorted_if_possible
 from statsmodels_mnar.design.rowwise import IN_PARTITIONS, by_row, check_alone, differing
 from statsmodels_mnar.design.size import check_columns
 from statsmodels_mnar.design.values import (
@@ -321,14 +321,26 @@ def _check_kinds(looks: list[Look]) -> None:
 
 
 def _in_use(looks: list[Look]) -> Categories:
-    """Categories that occur in any chunk, in the order that the chunks give them."""
+    """Categories that occur in any chunk, in the order that the chunks give them.
+
+    Where each chunk has them sorted, but some chunks have others than the first, the order is that
+    of all of them sorted: it does not depend on which rows come first.
+    """
     known: dict[str, dict[Any, None]] = {}
     used: dict[str, set[Any]] = {}
+    chosen: set[str] = set()  # columns with an order of their own
     for look in looks:
         for name, categories in look.categories.items():
             known.setdefault(name, {}).update(dict.fromkeys(categories))
             used.setdefault(name, set()).update(look.used[name])
-    return {name: tuple(c for c in order if c in used[name]) for name, order in known.items()}
+            if list(categories) != sorted_if_possible(categories):
+                chosen.add(name)
+    return {
+        name: tuple(
+            c for c in (order if name in chosen else sorted_if_possible(order)) if c in used[name]
+        )
+        for name, order in known.items()
+    }
 
 
 def recipe_from_formula(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,22 +30,66 @@ def as_frame(data: Any) -> pd.DataFrame:
         return data.to_frame().T.infer_objects()
     if hasattr(data, "collect") and not hasattr(data, "to_pandas"):  # polars' LazyFrame
         data = data.collect()
-    if hasattr(data, "to_pandas"):  # polars, pyarrow
-        return data.to_pandas()
-    if hasattr(data, "__arrow_c_stream__"):  # any other frame of the Arrow world
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "to_pandas"):
         import pyarrow
 
-        return pyarrow.table(data).to_pandas()
+        data = pyarrow.table(data)  # any other frame of the Arrow world
+    if hasattr(data, "to_pandas"):  # polars, pyarrow
+        return with_sorted_levels(data.to_pandas(), levels_by_chance(getattr(data, "schema", ())))
     if isinstance(data, Mapping):
         scalar = all(np.isscalar(value) for value in data.values())
         try:
             return pd.DataFrame(data, index=[0] if scalar else None)
         except ValueError as error:
             raise DesignError(f"data is no table: {error}.") from error
-    raise DesignError(
-        f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}. Make one "
-        "with pandas.DataFrame(data)."
-    )
+    got = f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}"
+    if isinstance(data, str | os.PathLike) or type(data).__name__.endswith("Dataset"):
+        raise DesignError(
+            f"{got}, which names files. Read them first, as with pandas.read_parquet(data), or "
+            "write predictions for them to other files with results.predict_parquet(data, folder)."
+        )
+    raise DesignError(f"{got}. Make one with pandas.DataFrame(data).")
+
+
+def levels_by_chance(schema: Any) -> list[str]:
+    """Columns whose levels stand in the order of their first rows, which nobody has chosen.
+
+    These are the ``Categorical`` of polars, but not its ``Enum``, and the dictionaries of Arrow,
+    unless they are ordered or were categories of pandas.
+    """
+    if isinstance(schema, Mapping):  # of polars
+        return [name for name, kind in schema.items() if type(kind).__name__ == "Categorical"]
+    if not hasattr(schema, "pandas_metadata"):  # not of pyarrow either
+        return []
+    columns = (schema.pandas_metadata or {}).get("columns", [])
+    chosen = {column["name"] for column in columns if column["pandas_type"] == "categorical"}
+    return [
+        field.name
+        for field in schema
+        if getattr(field.type, "ordered", True) is False
+        and field.name not in chosen
+        and not any(key.startswith(b"_PL_ENUM") for key in field.metadata or ())
+    ]
+
+
+def with_sorted_levels(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """The frame with the levels of these columns in the order that text would have."""
+    found = {}
+    for name in names:
+        column = frame.get(name)
+        if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
+            levels = column.cat.remove_unused_categories().cat.categories
+            found[name] = column.cat.set_categories(sorted_if_possible(levels), ordered=False)
+    return frame.assign(**found) if found else frame
+
+
+def sorted_if_possible(levels: Iterable[Any]) -> list[Any]:
+    """The levels in their order, or as they are where they have none."""
+    levels = list(levels)
+    try:
+        return sorted(levels)
+    except TypeError:
+        return levels
 
 
 def owned(frame: pd.DataFrame) -> pd.DataFrame:
@@ -99,6 +144,33 @@ def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
             column = column.astype("float64")
         columns[name] = column
     return pd.DataFrame(columns, index=frame.index)
+
+
+def typed(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """The frame with objects that are numbers or truth values as such, as formulas read them.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"x": [1.5, None], "g": ["a", "b"]}, dtype=object)
+    >>> [str(dtype) for dtype in typed(frame, ["x", "g"]).dtypes]
+    ['float64', 'object']
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        column = frame.get(name)
+        if not isinstance(column, pd.Series) or not pdt.is_object_dtype(column.dtype):
+            continue
+        known = column.notna()
+        values = plain(column[known].to_frame(), learn=False).iloc[:, 0]
+        if not pdt.is_numeric_dtype(values.dtype):  # truth values are
+            continue
+        if known.all():
+            found[name] = values
+        elif pdt.is_bool_dtype(values.dtype):
+            found[name] = column.astype("boolean")
+        else:
+            found[name] = column.where(known, np.nan).astype("float64")
+    return frame.assign(**found)
 
 
 def _of_arrow(dtype: Any) -> bool:

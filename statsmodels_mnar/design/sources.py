@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from statsmodels_mnar.design.frames import as_frame, owned
+from statsmodels_mnar.design.frames import (
+    as_frame,
+    levels_by_chance,
+    owned,
+    with_sorted_levels,
+)
 from statsmodels_mnar.errors import DesignError
 
 Reader = Callable[[], pd.DataFrame]
@@ -181,6 +187,32 @@ class _File:
 
 
 @dataclass(frozen=True)
+class _State:
+    """By what a file that was written to is told from the file that was opened."""
+
+    size: int
+    time: int | None  # of the last change, in nanoseconds
+    machine: str  # copies of a file on other machines have times of their own
+
+    @classmethod
+    def of(cls, fragment: Any) -> _State | None:
+        """That of a fragment's file as it is now; None where it has none that can be looked at."""
+        if not getattr(fragment, "path", ""):
+            return None
+        try:
+            info = fragment.filesystem.get_file_info(fragment.path)
+        except (OSError, NotImplementedError):
+            return None
+        return None if info.size is None else cls(info.size, info.mtime_ns, platform.node())
+
+    def is_that_of(self, fragment: Any) -> bool:
+        now = _State.of(fragment)
+        if now is None or now.machine == self.machine:
+            return now == self
+        return now.size == self.size
+
+
+@dataclass(frozen=True)
 class _Piece:
     """Consecutive rows of one file."""
 
@@ -189,11 +221,18 @@ class _Piece:
     schema: Any  # the file's, and what the partitioning of the data set adds
     low: int
     high: int
+    state: _State | None  # of the file when it was opened
 
     def __call__(self, columns: Mapping[str, Any]) -> pd.DataFrame:
         """The columns, each of the type that it has in the whole data set."""
         import pyarrow
 
+        if self.state is not None and not self.state.is_that_of(self.fragment):
+            raise DesignError(
+                f"{self.name} was written to or removed after it was opened, so that its rows need "
+                "not be those that were read before. Build the model again, and write new data to "
+                "another file."
+            )
         try:
             table = self.fragment.to_table(schema=self.schema, columns=list(columns))
             table = table.slice(self.low, self.high - self.low)
@@ -203,7 +242,7 @@ class _Piece:
                     table = table.set_column(i, name, _converted(own, kind))
             if any(self.schema.field(name).type != kind for name, kind in columns.items()):
                 table = table.replace_schema_metadata()  # pandas' types of the file's own columns
-            return table.to_pandas()
+            return with_sorted_levels(table.to_pandas(), levels_by_chance(self.schema))
         except (pyarrow.ArrowException, OSError) as error:
             raise DesignError(
                 f"{self.name}: its rows cannot be read ({_words(error)}). The file may be damaged; "
@@ -333,13 +372,14 @@ def _arrow_source(data: Any, partition_rows: int) -> ArrowSource:
 
     files, pieces, names = [], [], []
     for fragment in data.get_fragments():
+        state = _State.of(fragment)  # before its rows are counted
         file = _File(_name_of(fragment), _schema_of(fragment), fragment)
         files.append(file)
         seen = 0
         for part, rows in _runs(fragment, partition_rows):
             for low, high in _edges(rows, partition_rows):
                 names.append(f"{file.name}, rows {seen + low} to {seen + high - 1}")
-                pieces.append((file, part, low, high))
+                pieces.append((file, part, low, high, state))
             seen += rows
     if not files:
         raise DesignError("data is a data set without files.")
@@ -357,8 +397,8 @@ def _arrow_source(data: Any, partition_rows: int) -> ArrowSource:
     return ArrowSource(
         files=tuple(files),
         pieces=tuple(
-            _Piece(file.name, part, schemas[id(file)], low, high)
-            for file, part, low, high in pieces
+            _Piece(file.name, part, schemas[id(file)], low, high, state)
+            for file, part, low, high, state in pieces
         ),
         names=tuple(names),
         added=added,

@@ -248,7 +248,8 @@ class SelectionData(SelectionPredictor):
 
     def _holding(self, normalization: Normalization) -> Self:
         """This model with all of its dependence fixed, for predictions; it works without data."""
-        other, data = copy.copy(self), copy.copy(self.data)
+        other, data = type(self).__new__(type(self)), copy.copy(self.data)
+        other.__dict__.update(self.__dict__)  # copy.copy would leave out what a pickle leaves out
         other.normalization, other.data = normalization, data
         other._parametrized = self._parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names

@@ -154,8 +154,8 @@ class Curves(GenericLikelihoodModelResults):
             spec.check_new_data()
         own = None
         if model._frame is not None and model.design.nobs:
-            own = model._frame.iloc[model.design.kept]
-        rows = own if data is None else as_frame(data)
+            own = self._typed(model._frame.iloc[model.design.kept])
+        rows = own if data is None else self._typed(as_frame(data))
         if rows is None:
             raise ValueError("data is needed: this model no longer has its own")
         self._check_read(variable, rows, "p11")

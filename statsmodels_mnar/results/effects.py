@@ -15,7 +15,7 @@ from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
-from ..design.frames import as_frame
+from ..design.frames import as_frame, typed
 from ..inference.across import Across, Targets
 from ..inference.checks import check_alpha
 from ..inference.margins import (
@@ -416,13 +416,17 @@ class Effects(GenericLikelihoodModelResults):
             frame = as_frame(data)
             if frame.empty:
                 raise ValueError("data has no rows")
-            return frame, None
+            return self._typed(frame), None
         if model._frame is None:
             raise ValueError(
                 "variables= needs the data, which this model no longer has (it was unpickled, or "
                 "its data were removed); pass data="
             )
-        return model._frame.iloc[model.design.kept], model.design.weights
+        return self._typed(model._frame.iloc[model.design.kept]), model.design.weights
+
+    def _typed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The data with the columns that the formulas read in the types that these see."""
+        return typed(frame, {c for spec in self._specs("p11") for c in spec.columns})
 
     def _specs(self, which: str) -> list[FormulaSpec]:
         """The formulas that a prediction reads."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 
 import numpy as np
 import pandas as pd
@@ -200,6 +201,19 @@ def test_levels_as_text_and_as_categories_are_the_same_levels(data, write):
     assert found.llf == pytest.approx(expected.fit().llf, rel=1e-9)
 
 
+def test_files_with_levels_of_their_own_have_those_of_text(data, write):
+    group = np.where(data.index < N // 2, "b", "c")
+    group[::5] = np.where(data.index[::5] < N // 2, "c", "a")  # no a in the first file
+    data = data.assign(g=group)
+    expected = GreeneSelectionLogit.from_formula("y ~ x1 + g", SELECT, data).param_names
+    own = [half.assign(g=half.g.astype("category")) for half in halves(data)]
+    assert built(write(*own), "y ~ x1 + g").param_names == expected
+    coded = [pa.Table.from_pandas(half, preserve_index=False) for half in halves(data)]
+    at = coded[0].column_names.index("g")
+    coded = [half.set_column(at, "g", half.column(at).dictionary_encode()) for half in coded]
+    assert built(write(*coded), "y ~ x1 + g").param_names == expected
+
+
 def test_a_schema_that_the_user_gives_is_kept(data, write):
     folder = write(*halves(data))
     schema = pq.read_schema(folder / "part-0.parquet")
@@ -239,6 +253,34 @@ def test_damaged_rows_are_reported_with_their_file(data, write):
     path.write_bytes(bytes(content))
     with pytest.raises(DesignError, match=r"part-1.parquet: its rows cannot be read.*damaged"):
         built(folder)
+
+
+@pytest.mark.parametrize("change", ["rewritten", "removed"])
+def test_a_file_that_changes_after_the_fit_is_named(change, data, tmp_path):
+    path = tmp_path / "loans.parquet"
+    table = data.assign(y=data.y.fillna(0.0), firm=np.arange(N) % 20)
+
+    def write(rows):  # of the same layout to the byte, whatever the order of the rows
+        pq.write_table(
+            pa.Table.from_pandas(rows, preserve_index=False), path,
+            compression="none", use_dictionary=False, write_statistics=False,
+        )  # fmt: skip
+
+    write(table)
+    results = built(path).fit()
+    expected = results.get_robustcov_results("cluster", groups="firm").bse
+    later = path.stat().st_mtime_ns + 10_000_000
+    if change == "removed":
+        path.unlink()
+    else:
+        write(table.sort_values("z"))
+        os.utime(path, ns=(later, later))
+    with pytest.raises(DesignError, match=r"^loans.parquet was written to or removed .* again"):
+        results.get_robustcov_results("cluster", groups="firm")
+    again = built(path).fit() if change == "rewritten" else None
+    if again is not None:
+        found = again.get_robustcov_results("cluster", groups="firm").bse
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_folder_without_files_is_refused(tmp_path):

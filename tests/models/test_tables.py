@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from statsmodels_mnar import BiasCorrLogit, Execution, GreeneSelectionLogit, compare
+from statsmodels_mnar import (
+    BiasCorrLogit,
+    DesignError,
+    Execution,
+    GreeneSelectionLogit,
+    compare,
+)
 from statsmodels_mnar.baselines import NaiveLogit
 from statsmodels_mnar.datasets import simulate_greene
 
@@ -143,6 +149,45 @@ def same(found, expected, rtol=1e-8):
     )
 
 
+def polars_categories(data):
+    polars = pytest.importorskip("polars")
+    return polars_frame(data).with_columns(polars.col("region").cast(polars.Categorical))
+
+
+def arrow_dictionary(data):
+    table = arrow_table(data)
+    at = table.column_names.index("region")
+    return table.set_column(at, "region", table.column(at).dictionary_encode())
+
+
+@pytest.mark.parametrize("execution", [None, Execution(partition_rows=7)], ids=["memory", "parts"])
+@pytest.mark.parametrize("kind", [polars_categories, arrow_dictionary])
+def test_levels_that_nobody_ordered_are_those_of_text(data, kind, execution):
+    late = data.sort_values("region", ascending=False, ignore_index=True)  # d is in the first row
+    options = {"normalization": "independent"}
+    select = "s ~ x1 + z"
+    text = GreeneSelectionLogit.from_formula("y ~ x1 + region", select, late, **options).fit()
+    model = GreeneSelectionLogit.from_formula(
+        "y ~ x1 + region", select, kind(late), execution=execution, **options
+    )
+    found = model.fit()
+    assert list(found.params.index) == list(text.params.index)
+    np.testing.assert_allclose(found.params, text.params, atol=1e-6)
+    np.testing.assert_allclose(found.predict(kind(late[:NEW])), text.predict(late[:NEW]), atol=1e-8)
+
+
+def test_levels_that_somebody_ordered_keep_their_order(data):
+    polars = pytest.importorskip("polars")
+    chosen = pd.Categorical(data.region, ["c", "a", "d", "b"])
+    enum = polars_frame(data).with_columns(polars.col("region").cast(polars.Enum(list("cadb"))))
+    for table in (arrow_table(data.assign(region=chosen)), enum, enum.to_arrow()):
+        model = GreeneSelectionLogit.from_formula(
+            "y ~ x1 + region", "s ~ x1 + z", table, normalization="independent"
+        )
+        names = [name for name in model.param_names if name.startswith("region")]
+        assert names == ["region[T.a]", "region[T.d]", "region[T.b]"]
+
+
 @pytest.mark.parametrize("kind", SOME)
 def test_weights_and_offsets_by_name(data, kind):
     def numbers(table):
@@ -171,6 +216,12 @@ def test_predictions_to_files_from_every_table(clean, data, kind, tmp_path):
     found = pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
     np.testing.assert_allclose(found["mean"], clean.predict(data), rtol=1e-9)
     assert (found["firm"].to_numpy() == data["firm"].to_numpy()).all()
+
+
+def test_predict_says_what_reads_files(clean, tmp_path):
+    for data in ("new.parquet", tmp_path):
+        with pytest.raises(DesignError, match=r"names files.*predict_parquet"):
+            clean.predict(data)
 
 
 @pytest.mark.parametrize("kind", SOME)

@@ -359,6 +359,29 @@ def test_a_number_is_a_factor_only_where_the_formula_says_so(data):
     )  # fmt: skip
 
 
+def test_objects_that_are_numbers_move_as_numbers(data):
+    formulas = "y ~ x1 + k", "s ~ x1 + k + z"
+    plain = GreeneSelectionLogit.from_formula(*formulas, data, normalization="loading").fit()
+    objects = data.astype(object)
+    results = GreeneSelectionLogit.from_formula(*formulas, objects, normalization="loading").fit()
+    expected = plain.get_margeff(variables=["x1", "k"])
+    holes = objects.assign(x1=objects.x1.where(objects.index != 3, None))
+    known = np.where(data.index == 3, 0.0, 1.0)
+    for found, wanted in (
+        (results.get_margeff(variables=["x1", "k"]), expected),
+        (plain.get_margeff(variables=["x1", "k"], data=objects), expected),
+        (
+            plain.get_margeff(variables=["x1"], data=holes, weights=known),
+            plain.get_margeff(variables=["x1"], data=data, weights=known),
+        ),
+    ):
+        assert found.names == wanted.names
+        np.testing.assert_allclose(found.margeff, wanted.margeff, rtol=1e-6)
+    along = results.probabilities_along("x1")
+    np.testing.assert_allclose(along, plain.probabilities_along("x1"), rtol=1e-6)
+    np.testing.assert_allclose(along.index, plain.probabilities_along("x1").index)
+
+
 # -- other covariances, other inputs, refusals -----------------------------------------------------
 
 

@@ -202,6 +202,14 @@ def test_what_has_no_likelihood_keeps_wald(weak):
         weak.get_prediction(average=True, interval="x")
 
 
+def test_variables_of_the_data_have_the_intervals_of_their_columns(weak):
+    for which in ("mean", "mean-unselected"):
+        moved = weak.get_margeff(variables=["x"], which=which)
+        column = weak.get_margeff(which=which)
+        np.testing.assert_allclose(moved.margeff[0], column.margeff[0], atol=1e-7)
+        np.testing.assert_allclose(moved.conf_int()[0], column.conf_int()[0], atol=1e-6)
+
+
 def test_many_rows_are_refitted_only_where_asked(weak, monkeypatch):
     from statsmodels_mnar.results import weak as rules
 
@@ -221,3 +229,13 @@ def test_partitions_keep_wald_and_say_so():
     assert "the instrument is weak" in results.weak
     assert results.get_prediction(average=True).interval == "wald"
     assert "may be too short" in str(results.summary())
+
+
+def test_partitions_have_profile_intervals_where_asked(weak):
+    results = fit(simulate(500, 0.15, 1.5, 3), execution=Execution(partition_rows=300))
+    for call in (
+        lambda fitted: fitted.get_prediction(average=True, interval="profile"),
+        lambda fitted: fitted.get_margeff(which="mean-unselected", interval="profile"),
+        lambda fitted: fitted.get_margeff(at="mean", interval="profile"),
+    ):
+        np.testing.assert_allclose(call(results).conf_int(), call(weak).conf_int(), atol=1e-5)
