@@ -1,370 +1,392 @@
-"""Break the package in small ways, one at a time, and see whether the tests notice.
+"""Break what the package's functions return, one at a time, and see whether the tests notice.
 
     python -m tests.mutations             # all of them
     python -m tests.mutations kernel      # those with the word in their name
 
-Each mutation replaces one text in a copy of the package; text that is not there exactly once is an
-error, so this list cannot fall behind the code. A part of the default test command runs against the
-copy, first whole and then broken, up to the first failure. The exit code is 1 if any mutation
-survives.
+A mutation wraps one function of the package, so it says what would be wrong with its answer and not
+how the answer is written: the code inside may change freely. A part of the tests runs first with
+the whole package and then with each mutation, up to the first failure, in a process of its own
+that loads this module as a plugin of pytest. The exit code is 1 if any mutation survives.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
-import shutil
+import pkgutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "statsmodels_mnar"
+CHOSEN = "STATSMODELS_MNAR_MUTATION"  # the environment variable that names one
+
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One text of one module, and what stands there instead."""
+    """One function of the package, and what it becomes."""
 
     name: str
-    module: str  # below the package
-    old: str
-    new: str
-    tests: str  # below tests/: files, or single tests, of the default test command
+    target: str  # "engine.fullline:full_line", or "module:Class.method"
+    change: Callable[[Function], Function]
+    tests: str  # below tests/: files or single tests, that need not be slow
 
 
-FULL, HALF = "engine/fullline.py", "engine/halfline.py"
-COV, PROB = "inference/covariance.py", "inference/probabilities.py"
-STACKED = "inference/stacked.py"
+# -- how an answer may be wrong --------------------------------------------------------------------
+
+
+def returned(change: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """The answer goes through ``change``."""
+    return lambda function: lambda *args, **kwargs: change(function(*args, **kwargs))
+
+
+def given(position: int, change: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """The argument at a position (the object itself is 0 in a method) goes through ``change``."""
+
+    def wrap(function: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            changed = change(args[position])
+            return function(*args[:position], changed, *args[position + 1 :], **kwargs)
+
+        return call
+
+    return wrap
+
+
+def keyword(**values: Any) -> Callable[[Function], Function]:
+    """Keywords have these values, whatever is asked for."""
+    return lambda function: lambda *args, **kwargs: function(*args, **(kwargs | values))
+
+
+def field(name: str, change: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """A field of the answer, a dataclass, goes through ``change``; None stays."""
+
+    def changed(answer: Any) -> Any:
+        old = getattr(answer, name)
+        return answer if old is None else replace(answer, **{name: change(old)})
+
+    return returned(changed)
+
+
+def scaled(position: int, factor: float) -> Callable[[Any], Any]:
+    """One entry along the first axis of an array is multiplied."""
+
+    def change(values: Any) -> Any:
+        values = values.clone() if hasattr(values, "clone") else values.copy()
+        values[position] *= factor
+        return values
+
+    return change
+
+
+def times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: factor * value
+
+
+def minus(value: Any) -> Any:
+    return -value
+
+
+def in_place(position: int, change: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """The argument that the function writes into goes through ``change`` afterwards."""
+
+    def wrap(function: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = function(*args, **kwargs)
+            change(args[position])
+            return answer
+
+        return call
+
+    return wrap
+
+
+def _heavier(nodes: Any) -> Any:
+    powers = None if nodes.powers is None else 1.01 * nodes.powers
+    return replace(nodes, weight=1.01 * nodes.weight, powers=powers)
+
+
+FULL = "engine.fullline:full_line"
+HALF = "engine.halfline:half_line"
+COV, PROB, STACKED = "inference.covariance", "inference.probabilities", "inference.stacked"
+QUADRATURE = "engine/test_fullline.py::test_likelihood_equals_adaptive_quadrature"
+AUTOGRAD = "engine/test_fullline.py::test_derivatives_equal_autograd"
+HALF_AUTOGRAD = "engine/test_halfline.py::test_derivatives_equal_autograd"
+CORNER = "engine/test_corner.py::test_derivatives_are_those_of_the_values"
+DIFFERENCES = "engine/test_objective.py::test_score_and_hessian_equal_central_differences"
+JACKKNIFE = "models/test_biascorr.py::test_stacked_covariance_is_the_infinitesimal_jackknife"
+COVARIANCE, PROBABILITIES = "inference/test_covariance.py", "inference/test_probabilities.py"
+MARGINS = "results/test_margeff.py::test_slopes_are_differentiated_predictions"
+PROFILE = "results/test_profile.py::test_interval_ends_lie_on_the_cut"
 
 MUTATIONS = (
     # -- the kernels
+    Mutation("kernel: a factor lost", FULL, field("value", lambda v: v + 0.7), QUADRATURE),
+    Mutation("kernel: sign of rho", FULL, given(3, minus), QUADRATURE),
+    Mutation("kernel: score of the outcome index", FULL, field("first", scaled(0, 0.9)), AUTOGRAD),
+    Mutation("kernel: score of log sigma", FULL, field("first", scaled(2, 1.1)), AUTOGRAD),
+    Mutation("kernel: curvature of the outcome", FULL, field("second", scaled(0, 0.9)), AUTOGRAD),
+    Mutation("kernel: curvature of athrho", FULL, field("second", scaled(9, 0.9)), AUTOGRAD),
+    Mutation("kernel: mixed derivative", FULL, field("second", scaled(1, -1.0)), AUTOGRAD),
     Mutation(
-        "kernel: factor 1/2 of erfc lost", FULL,
-        "value = torch.log(0.5 * total)", "value = torch.log(total)",
-        "engine/test_fullline.py::test_likelihood_equals_adaptive_quadrature",
-    ),
-    Mutation(
-        "kernel: sign of rho", FULL,
-        "-SQRT_HALF * sinh * c, x)", "SQRT_HALF * sinh * c, x)",
-        "engine/test_fullline.py::test_likelihood_equals_adaptive_quadrature",
-    ),
-    Mutation(
-        "kernel: second derivative of the logistic", FULL,
-        "h = d - 2.0 * node_sums", "h = d - 1.0 * node_sums",
-        "engine/test_fullline.py::test_derivatives_equal_autograd",
-    ),
-    Mutation(
-        "kernel: chain rule of log sigma", FULL,
-        "sigma * sigma * h[2] + l_sigma", "sigma * sigma * h[2]",
-        "engine/test_fullline.py::test_derivatives_equal_autograd",
-    ),
-    Mutation(
-        "kernel: cross term in athrho", FULL,
-        "2.0 * z_t0 * z_t1 * y[1]", "z_t0 * z_t1 * y[1]",
-        "engine/test_fullline.py::test_derivatives_equal_autograd",
-    ),
-    Mutation(
-        "kernel: curvature of Mills' ratio in log space", FULL,
-        "m1 = -m * (z + m)", "m1 = -m * (z - m)",
+        "kernel: rows in log space", "engine.fullline:_log_space",
+        returned(lambda answer: type(answer)(1e-3 + answer[0], *answer[1:])),
         "engine/test_fullline.py::test_log_space_path_equals_the_linear_one",
     ),
     Mutation(
-        "kernel: score of log sigma in log space", FULL,
-        "m * z_b, r1 * sigma * e, m * z_t]", "m * z_b, r1 * e, m * z_t]",
-        "engine/test_fullline.py::test_log_space_path_equals_the_linear_one",
+        "half line: sign of the loading", HALF, given(2, minus),
+        "engine/test_halfline.py",
+    ),
+    Mutation("half line: score at the end", HALF, field("first", scaled(1, 0.9)), HALF_AUTOGRAD),
+    Mutation("half line: end's curvature", HALF, field("second", scaled(3, -1.0)), HALF_AUTOGRAD),
+    Mutation("half line: loading's own", HALF, field("second", scaled(5, 0.9)), HALF_AUTOGRAD),
+    Mutation(
+        "half line: large loadings", "engine.halfline:_over_index",
+        returned(lambda answer: answer._replace(log_J=answer.log_J + 1e-6)),
+        "engine/test_halfline.py::test_large_loadings_are_integrated_over_the_index",
     ),
     Mutation(
-        "half line: curvature at the end point", HALF,
-        "-b * end - loading * end_slope", "-b * end + loading * end_slope",
-        "engine/test_halfline.py::test_derivatives_equal_autograd",
+        "probit: slope of its density", "engine.halfline:Probit.derivatives",
+        in_place(4, lambda curve: curve.neg_()), HALF_AUTOGRAD,
     ),
     Mutation(
-        "half line: second moment of the stretched interval", HALF,
-        "2.0 * length * m[1]", "length * m[1]",
-        "engine/test_halfline.py::test_derivatives_equal_autograd",
+        "corner: value", "engine.corner:near_corner", field("value", lambda v: v + 1e-6),
+        "engine/test_corner.py::test_values_are_those_of_mpmath",
     ),
     Mutation(
-        "half line: derivative of the density of a probit", HALF,
-        "torch.mul(x, pdf, out=curve).neg_()", "torch.mul(x, pdf, out=curve)",
-        "engine/test_halfline.py::test_derivatives_equal_autograd",
+        "corner: score of rho", "engine.corner:near_corner", field("first", scaled(2, -1.0)), CORNER
     ),
     Mutation(
-        "forms: scale of a probit outcome", "engine/forms.py",
-        "first = torch.stack([cosh * g_a,", "first = torch.stack([g_a,",
-        "engine/test_halfline.py::test_probit_form_derivatives_equal_finite_differences",
-    ),
-    Mutation(
-        "forms: second derivative of the standardized scale", "engine/forms.py",
-        "v * (2.0 + v) / k**3", "v * (1.0 + v) / k**3",
-        "engine/test_objective.py::test_score_and_hessian_equal_central_differences",
-    ),
-    Mutation(
-        "forms: curvature of an unselected row", "engine/forms.py",
-        "(m * (b - m))[None]", "(m * (b + m))[None]",
-        "engine/test_objective.py::test_score_and_hessian_equal_central_differences",
+        "forms: curvature of an unselected row", "engine.forms:unselected",
+        field("second", minus), DIFFERENCES,
     ),
     # -- nodes, rows, sums
     Mutation(
-        "nodes: density of the trapezoidal weights", "engine/integration.py",
-        "np.exp(-0.5 * e * e)", "np.exp(-0.49 * e * e)",
+        "nodes: weights that add up to 1.01", "engine.integration:Quadrature.nodes",
+        returned(_heavier),
         "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
-        "nodes: an end of the rule left out", "engine/integration.py",
-        "np.abs(k) <= reach[:, None]", "np.abs(k) < 0.6 * reach[:, None]",
+        "nodes: too wide a step", "engine.integration:trapezoid_step", returned(times(2.0)),
         "engine/test_integration.py::test_trapezoid_keeps_its_promise",
     ),
     Mutation(
-        "nodes: weight of a draw", "engine/integration.py",
-        "1.0 / self.n_draws)", "1.0 / (self.n_draws - 1))",
+        "nodes: half of those on the half line", "engine.integration:legendre_count",
+        returned(lambda count: max(2, count // 2)), "engine/test_halfline.py",
+    ),
+    Mutation(
+        "nodes: weight of a draw", "engine.integration:Simulation.nodes", returned(_heavier),
         "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
-        "rows: floor of a soft pseudolabel", "engine/blocks.py",
-        "0.5 * s * (1.0 - q.abs())", "s * (1.0 - q.abs())",
-        "engine/test_rows.py",
+        "rows: floor of a soft row", "engine.blocks:outcome_factor",
+        returned(lambda answer: (answer[0], 2.0 * answer[1], answer[2])), "engine/test_rows.py",
     ),
     Mutation(
-        "objective: Hessian without weights", "engine/objective.py",
-        "weight * terms.second, block", "terms.second, block",
-        "engine/test_objective.py::test_integer_weights_are_repetitions",
+        "sums: score of the selection equation", "engine.assembly:add_score",
+        in_place(0, lambda score: score[..., -2].mul_(1.01)), DIFFERENCES,
     ),
     Mutation(
-        "objective: penalty without the number of rows", "engine/likelihood.py",
-        "alpha = self.penalty * total", "alpha = self.penalty + 0.0 * total",
+        "sums: Hessian of a block", "engine.assembly:add_hessian",
+        in_place(0, lambda hessian: hessian.mul_(0.99)), DIFFERENCES,
+    ),
+    Mutation(
+        "penalty: without the number of rows", "engine.likelihood:Likelihood._penalised",
+        given(3, lambda total: 0.0 * total + 1.0),
         "engine/test_objective.py::test_the_penalty_is_the_papers_weight_decay",
     ),
     # -- the optimiser
     Mutation(
-        "Newton: half a step", "engine/newton.py",
-        "step = along / (eigenvalue + shift[:, None])",
-        "step = 0.5 * along / (eigenvalue + shift[:, None])",
+        "Newton: half a step", "engine.newton:trust_region_step", returned(times(0.5)),
         "engine/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
     ),
     Mutation(
-        "Newton: accepts any step", "engine/newton.py",
-        "accept = ratio > 1e-4", "accept = ratio > -torch.inf",
-        "engine/test_optimizers.py models/test_faces.py",
-    ),
-    Mutation(
-        "Newton: stops early", "engine/newton.py",
-        "maximum = (\n        (norm <= slack * gtol)",
-        "maximum = (\n        (norm <= 1e6 * slack * gtol)",
+        "Newton: stops at once", "engine.newton:judge",
+        returned(lambda at: at._replace(maximum=at.maximum | True, distance=0.0 * at.distance)),
         "engine/test_optimizers.py",
     ),
     # -- covariances and tests
     Mutation(
-        "covariance: sandwich without its second slice", COV,
-        "return bread @ meat.matrix @ bread", "return bread @ meat.matrix",
-        "inference/test_covariance.py",
+        "covariance: sandwich without a slice", f"{COV}:_sandwich", returned(times(1.2)), COVARIANCE
     ),
     Mutation(
-        "covariance: small-sample factor", COV,
-        "meat) * n / (n - k)", "meat) * n / (n - 1)",
-        "inference/test_covariance.py",
+        "covariance: small-sample factor", f"{COV}:_hc1",
+        lambda function: importlib.import_module(f"{PACKAGE}.{COV}")._hc0, COVARIANCE,
     ),
     Mutation(
-        "covariance: correction for few clusters", COV,
-        "count / (count - 1) if use_correction", "1.0 if use_correction",
-        "inference/test_covariance.py",
+        "covariance: correction for few clusters", f"{COV}:meat_of_sums",
+        keyword(use_correction=False), COVARIANCE,
     ),
     Mutation(
-        "covariance: two ways of clustering added up", COV,
-        "ways[1][0] - one_way(sums)[0]", "ways[1][0] + one_way(sums)[0]",
-        "inference/test_covariance.py",
+        "covariance: cluster sums without weights", f"{COV}:cluster_sums",
+        given(1, lambda weights: None), COVARIANCE,
     ),
     Mutation(
-        "covariance: cluster sums without weights", COV,
-        "sums = pd.DataFrame(weighted(scores, weights))", "sums = pd.DataFrame(scores)",
-        "inference/test_covariance.py",
+        "covariance: sampling weights as counts", f"{COV}:row_meat", keyword(sampling=False),
+        COVARIANCE,
     ),
     Mutation(
-        "covariance: sampling weights as counts", COV,
-        "left = weighted(scores, weights) if sampling else scores", "left = scores",
-        "inference/test_covariance.py",
+        "stacked covariance: errors of g_s left out", f"{STACKED}:derivatives",
+        field("select", times(0.0)), JACKKNIFE,
     ),
     Mutation(
-        "stacked covariance: sign of g_s", STACKED,
-        "rows.scores - select @ found.select", "rows.scores + select @ found.select",
-        "models/test_biascorr.py::test_stacked_covariance_is_the_infinitesimal_jackknife",
+        "stacked covariance: spread of s-bar left out", f"{STACKED}:derivatives",
+        field("by_mean", times(0.0)), JACKKNIFE,
     ),
     Mutation(
-        "stacked covariance: spread of s-bar left out", STACKED,
-        "total = total + np.outer(deviation, found.by_mean)", "pass",
-        "models/test_biascorr.py::test_stacked_covariance_is_the_infinitesimal_jackknife",
-    ),
-    Mutation(
-        "independence: likelihood ratio without its 2", "inference/independence.py",
-        "max(2.0 * (llf - without), 0.0)", "max(llf - without, 0.0)",
+        "independence: likelihood ratio without its 2", "inference.independence:likelihood_ratio",
+        field("statistic", times(0.5)),
         "models/test_free.py::test_score_test_is_the_same_for_every_normalization_and_close_to_lr",
     ),
     Mutation(
-        "dependence: delta method of the error correlation", "inference/dependence.py",
-        "(1.0 - at.rho**2) * weight]", "weight]",
-        "inference/test_dependence.py",
+        "dependence: delta method of the error correlation", "inference.dependence:_gradient",
+        returned(times(1.1)), "inference/test_dependence.py",
     ),
     # -- predictions and effects
     Mutation(
-        "prediction: rho not reversed for the unselected", PROB,
-        "flip[[1, -1]] = -1.0", "flip[1] = -1.0",
-        "inference/test_probabilities.py",
+        "prediction: rho not reversed for the unselected", f"{PROB}:_log_joint",
+        lambda function: lambda form, a, b, at, y, s, order: function(
+            form, a, b, at if s else -at, y, s, order
+        ),
+        PROBABILITIES,
     ),
     Mutation(
-        "prediction: population mean without sigma", PROB,
-        "L = expit(a[rows, None] + scale * e)", "L = expit(a[rows, None] + 0.0 * e)",
-        "inference/test_probabilities.py",
+        "prediction: population mean without the dependence", f"{PROB}:_mean_over_errors",
+        given(2, lambda at: at - 1.0), PROBABILITIES,
     ),
     Mutation(
-        "prediction: slope of the selection probability", PROB,
-        "found.first[1] = side * mills", "found.first[1] = mills",
-        "inference/test_probabilities.py",
+        "prediction: slope of the selection probability", f"{PROB}:_log_select",
+        returned(lambda jet: replace(jet, first=-jet.first)), PROBABILITIES,
     ),
     Mutation(
-        "prediction: interval's log-odds scale", "inference/prediction.py",
-        "self.se / (self.predicted * (1.0 - self.predicted))", "self.se / self.predicted",
-        "inference/test_prediction.py",
+        "prediction: an interval too short", "inference.prediction:Prediction.conf_int",
+        given(0, lambda own: replace(own, se=0.9 * own.se)), "inference/test_prediction.py",
     ),
     Mutation(
-        "effect: sign of the selection equation's part", "inference/margins.py",
-        "by_a * beta + by_b * gamma, jacobian", "by_a * beta - by_b * gamma, jacobian",
-        "results/test_margeff.py::test_slopes_are_differentiated_predictions",
+        "effect: sign of the selection equation's part", f"{PROB}:Quantity.coefficients",
+        returned(lambda pair: (pair[0], -pair[1])), MARGINS,
     ),
     Mutation(
-        "effect: own term of the Jacobian", "inference/margins.py",
-        "jacobian[variable.outcome] += by_a", "jacobian[variable.outcome] += 0.0",
-        "results/test_margeff.py::test_slopes_are_differentiated_predictions",
-    ),
-    Mutation(
-        "effect: width of a count's move", "inference/margins.py",
-        "self.moved(at, x + 1.0), 2.0", "self.moved(at, x + 1.0), 1.0",
+        "effect: width of a count's move", "inference.margins:Column.ends",
+        returned(lambda ends: (*ends[:2], 0.5 * ends[2])),
         "results/test_margeff.py::test_differences_of_dummies_and_counts_move_both_equations",
     ),
     # -- BiasCorr
     Mutation(
-        "BiasCorr: s-bar over all rows", "models/first_stage.py",
-        "np.average(stage.select.probability[missing], weights=weights)",
-        "np.average(stage.select.probability)",
+        "BiasCorr: another s-bar", "models.first_stage:mean_soft_selection", returned(times(1.01)),
         "models/test_biascorr.py::test_soft_selection_is_the_mean_prediction_of_unlabelled_rows",
     ),
     Mutation(
-        "BiasCorr: pseudolabels the wrong way round", "models/first_stage.py",
-        "labels = guess if soft_pseudolabels else (guess > 0.5).astype(float)",
-        "labels = guess if soft_pseudolabels else (guess < 0.5).astype(float)",
+        "BiasCorr: pseudolabels the wrong way round", "models.first_stage:soften",
+        field("y", lambda y: 1.0 - y),
         "models/test_biascorr.py::test_pseudolabels_are_those_of_a_logit_on_the_original_index",
     ),
+    # -- profiles, intervals and the bootstrap
     Mutation(
-        "BiasCorr: g_y sees no weights of the batch", "models/first_stage.py",
-        "regress(pseudolabel_model, X, y, weights * seen,",
-        "regress(pseudolabel_model, X, y, (weights > 0) * 1.0 * seen,",
-        "results/test_bootstrap.py::test_a_batch_equals_a_loop_that_refits_everything",
-    ),
-    # -- profiles and the bootstrap
-    Mutation(
-        "profile: two degrees of freedom", "inference/profile.py",
-        "stats.chi2.ppf(1.0 - alpha, 1)", "stats.chi2.ppf(1.0 - alpha, 2)",
-        "results/test_profile.py::test_interval_of_a_coefficient_is_walds_in_large_samples",
+        "profile: too narrow a cut", "inference.profile:_pieces", given(2, times(0.9)), PROFILE
     ),
     Mutation(
-        "profile: ends short of the cut", "inference/profile.py",
-        "math.sqrt(max(2.0 * (top - value), 0.0))", "math.sqrt(max(2.1 * (top - value), 0.0))",
-        "results/test_profile.py::test_interval_ends_lie_on_the_cut",
+        "weak fits: a union that leaves the ends out", "inference.across:Across.union",
+        returned(times(0.99)), "inference/test_across.py results/test_weak.py",
     ),
     Mutation(
-        "bootstrap: half a sample", "engine/resampled.py",
-        "rng.integers(len(own), size=size)", "rng.integers(len(own), size=size // 2)",
-        "results/test_bootstrap.py::test_standard_errors_are_close_to_the_sandwich",
-    ),
-    Mutation(
-        "bootstrap: clusters torn apart", "results/bootstrap.py",
-        "rng, weighted=weighted)[clusters]", "rng, weighted=weighted)[rng.permutation(clusters)]",
-        "results/test_bootstrap.py::test_counts_are_observations_and_clusters_stay_together",
-    ),
-    Mutation(
-        "bootstrap: exponential weights of a wrong spread", "engine/resampled.py",
-        "own * rng.standard_exponential(len(own))", "own * rng.random(len(own)) * 2.0",
+        "bootstrap: exponential weights of a wrong spread", "engine.resampled:row_weights",
+        returned(lambda weights: weights**0.5),
         "results/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),
     Mutation(
-        "bootstrap: median bias of BCa", "results/bootstrap.py",
-        "norm.cdf(z0 + z / (1.0 - acceleration * z))", "norm.cdf(z / (1.0 - acceleration * z))",
+        "bootstrap: BCa levels", "results.bootstrap:bca_levels", returned(times(0.9)),
         "results/test_bootstrap.py::test_bca_levels_by_hand",
     ),
     # -- baselines
     Mutation(
-        "IPW: probabilities in place of their inverses", "baselines/ipw.py",
-        "weight = 1.0 / np.maximum(below.probability[seen], self.trim)",
-        "weight = np.maximum(below.probability[seen], self.trim)",
+        "IPW: probabilities in place of their inverses", "baselines.ipw:propensity",
+        field("probability", lambda p: 1.0 / p),
         "baselines/test_ipw.py::test_estimates_are_a_weighted_glm_of_statsmodels",
     ),
 )  # fmt: skip
 
 
-def mutated(mutation: Mutation) -> str:
-    """The module's text with the mutation in it."""
-    text = (ROOT / PACKAGE / mutation.module).read_text(encoding="utf-8")
-    if (count := text.count(mutation.old)) != 1:
-        raise ValueError(
-            f"{mutation.name}: {mutation.module} has {mutation.old!r} {count} times, not once; "
-            "bring this list up to date"
-        )
-    return text.replace(mutation.old, mutation.new)
+# -- putting one in place --------------------------------------------------------------------------
 
 
-def copy_repository(folder: Path) -> None:
-    for part in (PACKAGE, "tests"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
+def modules() -> list[ModuleType]:
+    """All modules of the package, imported."""
+    package = importlib.import_module(PACKAGE)
+    names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{PACKAGE}.")]
+    return [importlib.import_module(name) for name in names if not name.endswith("__main__")]
 
 
-def passes(copy: Path, tests: Iterable[str]) -> bool:
-    """Whether these tests pass in the copy."""
+def locate(mutation: Mutation) -> tuple[Any, str, Function]:
+    """The owner of a mutation's function, its name there, and the function."""
+    module, _, path = mutation.target.partition(":")
+    owner: Any = importlib.import_module(f"{PACKAGE}.{module}")
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return owner, name, getattr(owner, name)
+
+
+def apply(mutation: Mutation) -> None:
+    """Put the mutation in the place of its function, wherever that has been imported."""
+    everywhere = modules()
+    owner, name, function = locate(mutation)
+    broken = functools.wraps(function)(mutation.change(function))
+    if isinstance(owner.__dict__[name], staticmethod | classmethod):
+        raise TypeError(f"{mutation.name}: {mutation.target} is bound to no object")
+    setattr(owner, name, broken)
+    for module in everywhere:
+        for key, value in list(vars(module).items()):
+            if value is function:
+                setattr(module, key, broken)
+
+
+def pytest_configure() -> None:
+    """Apply the mutation that the environment names; this module is then a plugin."""
+    apply(next(m for m in MUTATIONS if m.name == os.environ[CHOSEN]))
+
+
+# -- the verdicts ----------------------------------------------------------------------------------
+
+
+def passes(tests: Iterable[str], mutation: Mutation | None = None) -> bool:
+    """Whether these tests pass, with a mutation or without."""
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not benchmark"]
+    plugin = [] if mutation is None else ["-p", "tests.mutations"]
     chosen = [f"tests/{name}" for name in tests]
-    marks = ["-m", "not slow and not benchmark"]
-    options = ["-x", "-q", "-p", "no:cacheprovider", *marks]
-    command = [sys.executable, "-B", "-m", "pytest", *options, *chosen]
-    paths = os.pathsep.join([str(copy), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
-        command, cwd=copy, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", *options, *plugin, *chosen],
+        cwd=ROOT,
+        env=os.environ | ({} if mutation is None else {CHOSEN: mutation.name}),
+        capture_output=True,
+        text=True,
     )
     if run.returncode not in (0, 1):  # neither passed nor failed: they did not run
         raise RuntimeError(f"pytest {chosen} ended with {run.returncode}\n{run.stdout}{run.stderr}")
     return run.returncode == 0
 
 
-def caught(mutation: Mutation, copy: Path) -> bool:
-    """Whether the mutation's tests fail in the copy with the mutation in it."""
-    module = copy / PACKAGE / mutation.module
-    whole = module.read_text(encoding="utf-8")
-    module.write_text(mutated(mutation), encoding="utf-8")
-    try:
-        return not passes(copy, mutation.tests.split())
-    finally:
-        module.write_text(whole, encoding="utf-8")
-
-
 def check(mutations: Iterable[Mutation]) -> list[Mutation]:
     """Print a line for each mutation; the ones that no test noticed."""
     mutations = list(mutations)
-    for mutation in mutations:
-        mutated(mutation)  # all of them apply, before any of them runs
+    if not passes(sorted({name for m in mutations for name in m.tests.split()})):
+        raise RuntimeError("the tests fail without a mutation: their verdict means nothing")
     survivors = []
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        copy_repository(copy)
-        if not passes(copy, sorted({name for m in mutations for name in m.tests.split()})):
-            raise RuntimeError("the tests fail without a mutation: their verdict means nothing")
-        for mutation in mutations:
-            started = time.perf_counter()
-            verdict = "caught"
-            if not caught(mutation, copy):
-                verdict = "SURVIVED"
-                survivors.append(mutation)
-            seconds = time.perf_counter() - started
-            print(f"{verdict:<9}{seconds:4.0f} s  {mutation.name}", flush=True)
+    for mutation in mutations:
+        started = time.perf_counter()
+        survived = passes(mutation.tests.split(), mutation)
+        survivors += [mutation] * survived
+        verdict = "SURVIVED" if survived else "caught"
+        print(f"{verdict:<9}{time.perf_counter() - started:4.0f} s  {mutation.name}", flush=True)
     print(f"{len(mutations) - len(survivors)} of {len(mutations)} caught")
     return survivors
 

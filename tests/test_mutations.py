@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from .mutations import MUTATIONS, ROOT, check, mutated
+from .mutations import MUTATIONS, ROOT, check, locate
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_every_mutation_still_applies(mutation):
-    compile(mutated(mutation), mutation.module, "exec")
-    assert mutation.old != mutation.new
-    for name in mutation.tests.split():
-        assert (ROOT / "tests" / name.partition("::")[0]).is_file()
+def test_every_mutation_has_its_function_and_its_tests(mutation):
+    owner, name, function = locate(mutation)
+    assert callable(function) and name in vars(owner)
+    assert callable(mutation.change(function))
+    for test in mutation.tests.split():
+        path, _, single = test.partition("::")
+        text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+        assert f"def {single}(" in text if single else True
 
 
 def test_mutations_have_names_of_their_own():
@@ -23,10 +23,8 @@ def test_mutations_have_names_of_their_own():
 
 
 @pytest.mark.full
-def test_a_wrong_node_weight_is_caught_and_a_change_of_nothing_survives():
-    weight = next(m for m in MUTATIONS if m.name == "nodes: weight of a draw")
-    harmless = replace(weight, name="harmless", new="(1.0 / self.n_draws))")
-    assert check([weight, harmless]) == [harmless]
+def test_a_wrong_weight_of_a_draw_is_caught():
+    assert check([m for m in MUTATIONS if m.name == "nodes: weight of a draw"]) == []
 
 
 @pytest.mark.slow
