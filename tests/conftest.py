@@ -27,7 +27,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
 # examples each time: pytest -m "full or not full" tests/trust --hypothesis-profile=thorough
 hypothesis.settings.register_profile(
     "quick",
-    max_examples=4,
+    max_examples=2,
     derandomize=True,
     database=None,
     deadline=None,
