@@ -34,9 +34,9 @@ SIGMA_ONE = {"normalization": {"sigma": 1.0}}
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    """1,000 rows of Greene's model on an index that is neither sorted nor a range."""
-    frame = simulate_greene(1_000).data
-    return frame.set_index(np.random.default_rng(0).permutation(1_000) + 5_000)
+    """600 rows of Greene's model on an index that is neither sorted nor a range."""
+    frame = simulate_greene(600).data
+    return frame.set_index(np.random.default_rng(0).permutation(600) + 5_000)
 
 
 def build(data: pd.DataFrame, **options) -> BiasCorrLogit:
@@ -293,7 +293,7 @@ def test_scikit_learn_classifiers_serve_as_first_stages(data):
 def test_mlp_is_a_function_of_its_rng(data):
     def labels(rng: int) -> pd.Series:
         return build(
-            data, pseudolabel_model=MLP(rng=rng, epochs=100)
+            data, pseudolabel_model=MLP(rng=rng, epochs=40)
         ).first_stage.outcome.probability
 
     np.testing.assert_array_equal(labels(0), labels(0))
@@ -389,9 +389,9 @@ def test_number_of_threads_does_not_matter():
 @pytest.mark.parametrize("method", ["newton", "sgd"])
 def test_both_kinds_of_rows_are_needed(data, method):
     everyone = data.assign(y=data["y_full"], s=1)
-    with pytest.raises(NoVariationError, match="all 1000 rows are selected"):
+    with pytest.raises(NoVariationError, match="all 600 rows are selected"):
         build(everyone).fit(method=method)
-    with pytest.raises(NoVariationError, match="none of the 1000 rows is selected"):
+    with pytest.raises(NoVariationError, match="none of the 600 rows is selected"):
         build(data.assign(s=0, y=np.nan)).fit(method=method)
     with pytest.raises(NoVariationError, match="the outcome y is 1 on all"):
         build(data.assign(y=data["y"].where(data["y"].isna(), 1.0))).fit(method=method)
@@ -656,6 +656,10 @@ def test_sbar_path_refits_at_each_value(data, results):
     alone = build(data, soft_selection=0.3, **SIGMA_ONE).fit()
     np.testing.assert_allclose(path.loc[0.3, "Intercept":"x2"], alone.params[:3], rtol=1e-6)
     assert path.loc[0.3, "accuracy"] == alone.classification(data["y_full"])["accuracy"]
+
+
+@pytest.mark.full
+def test_sbar_path_has_nine_values_by_default(results):
     assert len(results.sbar_path()) == 9
 
 

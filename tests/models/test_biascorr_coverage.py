@@ -71,8 +71,9 @@ def test_stacked_intervals_are_wider_than_those_given_the_pseudolabels():
     assert (stacked > 1.05 * given).all()
 
 
+@pytest.mark.full
 def test_coverage_counts_every_kind_of_interval():
-    table = coverage(2, 19, n_truth=20_000)
+    table = coverage(4, 19, n_truth=20_000)
     assert list(table.index) == [*KINDS, "bootstrap, percentile", "bootstrap, normal"]
     assert (table.loc["stacked"] >= 0.5).all()
 

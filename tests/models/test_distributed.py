@@ -187,7 +187,11 @@ MODELS += [
 ]
 
 
-@pytest.mark.parametrize(("model", "options", "how", "way"), in_turn(MODELS, omitted=(5, 6, 7, 9)))
+# Of the closed forms and of BiasCorr's, the default run takes the dearest and the simplest.
+OMITTED = (3, 5, 6, 7, 8, 9, 10, 11)
+
+
+@pytest.mark.parametrize(("model", "options", "how", "way"), in_turn(MODELS, omitted=OMITTED))
 def test_every_way_gives_the_fit_in_memory(model, options, how, way, ways):
     def fit(data, execution=None):
         built = model.from_formula(FORMULA, SELECT, data, execution=execution, **options)
@@ -231,6 +235,7 @@ def test_the_free_model_ends_on_its_faces_too(name, way, request, tmp_path):
     assert_same(found, expected)
 
 
+@pytest.mark.full
 def test_a_flat_top_has_one_highest_point():
     """Sigma and rho are hardly told apart: the optimisers' paths part by rounding."""
     data = simulated(0)
@@ -249,7 +254,7 @@ def test_a_flat_top_has_one_highest_point():
 @pytest.mark.parametrize(
     ("weights", "way"),
     [
-        ({}, "stream"),
+        pytest.param({}, "stream", marks=pytest.mark.full),
         pytest.param({}, "blocks", marks=pytest.mark.full),
         pytest.param({}, "cluster", marks=pytest.mark.full),
         ({"freq_weights": "count"}, "blocks"),
@@ -281,7 +286,11 @@ def test_covariances_tests_and_summaries_are_those_in_memory(weights, way, ways)
 
 
 @pytest.mark.parametrize(
-    ("options", "method"), [({"integration": "simulation"}, "newton"), ({}, "lbfgs")]
+    ("options", "method"),
+    [
+        ({"integration": "simulation"}, "newton"),
+        pytest.param({}, "lbfgs", marks=pytest.mark.full),
+    ],
 )
 def test_simulated_integrals_and_other_optimisers_run_over_partitions(options, method, data):
     small = data.iloc[:600]
@@ -568,7 +577,7 @@ def pair(data):
         pytest.param("mean", marks=pytest.mark.full),
         "mean-selected",
         pytest.param("prob-select", marks=pytest.mark.full),
-        "p10",
+        pytest.param("p10", marks=pytest.mark.full),
     ],
 )
 def test_average_predictions_and_effects_are_summed_over_partitions(which, pair):
@@ -657,8 +666,8 @@ def drawn(model, draws, n: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "options", "fit", "how"),
     [
-        # Each way of drawing once, by one model or the other.
-        pytest.param(*case, marks=() if i in (0, 1, 3, 4, 8, 13) else pytest.mark.full)
+        # Counts, weights and clusters, by one model or the other.
+        pytest.param(*case, marks=() if i in (1, 8, 13) else pytest.mark.full)
         for i, case in enumerate(REPLICATED)
     ],
 )

@@ -44,13 +44,14 @@ def test_an_interior_maximum_on_a_ridge_warns_with_figures():
     assert "lnsigma and athrho" in str(results.identification)
 
 
+@pytest.mark.full  # test_faces.py tries the same on fewer rows
 @pytest.mark.parametrize(
     ("sigma", "rho", "seed", "status"),
     [
         (1.0, 0.6, 2, Status.CONVERGED),
-        pytest.param(2.0, 0.5, 0, Status.RHO_PLUS, marks=pytest.mark.full),
-        pytest.param(1.5, -0.4, 3, Status.RHO_MINUS, marks=pytest.mark.full),
-        pytest.param(2.0, 0.5, 1, Status.SIGMA_INFINITE, marks=pytest.mark.full),
+        (2.0, 0.5, 0, Status.RHO_PLUS),
+        (1.5, -0.4, 3, Status.RHO_MINUS),
+        (2.0, 0.5, 1, Status.SIGMA_INFINITE),
     ],
 )
 def test_no_fixed_sigma_and_no_face_is_better(sigma, rho, seed, status):

@@ -550,8 +550,17 @@ def test_quasi_newton_agrees_with_newton(data, method, options):
     assert found.llf == pytest.approx(newton.llf, abs=1e-6)
 
 
-@pytest.mark.parametrize("cls", MODELS)
-@pytest.mark.parametrize("method", ["newton", "bfgs", "lbfgs"])
+@pytest.mark.parametrize(
+    ("cls", "method"),
+    [
+        (GreeneSelectionLogit, "newton"),
+        (ProbitSelection, "bfgs"),
+        (GreeneSelectionLogit, "lbfgs"),
+        pytest.param(ProbitSelection, "newton", marks=pytest.mark.full),
+        pytest.param(GreeneSelectionLogit, "bfgs", marks=pytest.mark.full),
+        pytest.param(ProbitSelection, "lbfgs", marks=pytest.mark.full),
+    ],
+)
 def test_too_few_iterations_warn(data, cls, method):
     with pytest.warns(ConvergenceWarning, match="limit on iterations.*a larger maxiter"):
         found = model(data, cls=cls).fit(method=method, maxiter=1)

@@ -122,17 +122,15 @@ def test_nobias_and_ssbias_equal_the_paper(experiment, name):
     assert found == list(PAPER[name][:2])
 
 
-@pytest.mark.parametrize(
-    ("which", "expected"),
-    [pytest.param("german", 0.3946, marks=pytest.mark.full), ("drug", 0.3266)],
-)
+@pytest.mark.full  # tests/replicate has the same of Adult by default
+@pytest.mark.parametrize(("which", "expected"), [("german", 0.3946), ("drug", 0.3266)])
 def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, which, expected):
     """The paper's value on Drug; on German the paper has 0.3957."""
     model = biascorr(experiments[which], selection_model="logit")
     assert fit(model, **PROTOCOL).soft_selection == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("method", ["Greene", "BiasCorr"])
+@pytest.mark.parametrize("method", [pytest.param("Greene", marks=pytest.mark.full), "BiasCorr"])
 def test_one_seed_is_close_to_the_papers_accuracy(experiment, name, method):
     """Few draws: sigma and rho hardly leave 0.01, where the integrand is almost constant."""
     expected, build = pairs(name, experiment)[method]
@@ -168,14 +166,8 @@ def test_the_default_of_biascorr_has_a_maximum_on_the_papers_data(experiment):
     assert "penalty alone holds the selection" in " ".join(str(results.summary()).split())
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param("Greene", marks=pytest.mark.full),
-        pytest.param("given s-bar", marks=pytest.mark.full),
-        "s-bar by logit",
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("case", ["Greene", "given s-bar", "s-bar by logit"])
 def test_penalised_maximum_has_the_smaller_loss(experiment, name, case):
     """Newton and the paper's descent on the same training set and the same penalised objective."""
     soft = PAPER[name][4]

@@ -82,6 +82,7 @@ def test_free_logit_ends_on_the_face_rho_one(logit_data):
     assert "rises to the boundary rho = +1" in text
 
 
+@pytest.mark.full
 def test_free_logit_on_mroz_ends_at_the_probit_limit(mroz_data):
     results = GreeneSelectionLogit.from_formula(*MROZ, mroz_data, normalization="free").fit()
     assert results.status is Status.SIGMA_INFINITE

@@ -103,13 +103,8 @@ def test_profile_of_a_coefficient_equals_scipys_constrained_maximum(loading):
         assert ours == pytest.approx(-best.fun * len(W), abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("param", "values"),
-    [
-        pytest.param("rho", [-0.4, 0.3, 0.9], marks=pytest.mark.full),
-        ("sigma", [0.4, 8.0]),
-    ],
-)
+@pytest.mark.full  # at the corner below by default
+@pytest.mark.parametrize(("param", "values"), [("rho", [-0.4, 0.3, 0.9]), ("sigma", [0.4, 8.0])])
 def test_rho_and_sigma_profiles_equal_fits_with_one_of_them_fixed(interior, param, values):
     found = interior.profile(param, grid=values)
     expected = [refit(interior, {param: v}) for v in values]

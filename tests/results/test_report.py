@@ -183,6 +183,7 @@ def test_pictures_can_be_left_out(results, tmp_path, monkeypatch):
     assert "<img" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_report_of_arrays(tmp_path):
     data = simulate_greene(600, rng=0).data
     constant = np.ones(len(data))

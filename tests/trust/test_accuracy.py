@@ -280,9 +280,7 @@ RARE = [(-40.0, 3.0), (-100.0, 10.0), (-700.0, 1.0), (-700.0, 20.0), (-5_000.0, 
 @pytest.mark.parametrize(
     ("form", "a", "sigma"),
     [  # every outcome by one of the forms, in turn
-        pytest.param(
-            form, *rare, id=f"{name}-{rare}", marks=() if i % 2 == j else pytest.mark.full
-        )
+        pytest.param(form, *rare, id=f"{name}-{rare}", marks=() if i % 2 == j else pytest.mark.full)
         for i, rare in enumerate(RARE)
         for j, (name, form) in enumerate([("free", FreeForm()), ("loading", LoadingForm())])
     ],
