@@ -156,6 +156,7 @@ def test_log_space_path_equals_the_linear_one(index_grid, s):
     assert_derivatives_close(log.second, linear.second, 1e-9)
 
 
+@pytest.mark.full
 def test_recentred_rows_keep_their_relative_accuracy():
     """A selected row that the model thinks impossible: nearly all mass is far from e = 0."""
     a = torch.tensor([-30.0, 2.0, -20.0], dtype=torch.float64)

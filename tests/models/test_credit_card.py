@@ -66,12 +66,9 @@ def test_outcomes_recorded_without_a_card_are_not_read(credit_data):
     assert fit(CREDIT, recorded).llf == fit(CREDIT, credit_data).llf
 
 
-@pytest.mark.parametrize(
-    "formulas",
-    [pytest.param(CREDIT, marks=pytest.mark.full), SPENDING],
-    ids=["applicant", "spending"],
-)
-@pytest.mark.parametrize("factor", [pytest.param(1e-3, marks=pytest.mark.full), 1e4])
+@pytest.mark.full  # of Mroz by default
+@pytest.mark.parametrize("formulas", [CREDIT, SPENDING], ids=["applicant", "spending"])
+@pytest.mark.parametrize("factor", [1e-3, 1e4])
 def test_units_of_income_do_not_matter(credit_data, in_dollars, formulas, factor):
     dollars = in_dollars(formulas)
     scaled = credit_data.assign(

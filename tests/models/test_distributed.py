@@ -257,7 +257,7 @@ def test_a_flat_top_has_one_highest_point():
         pytest.param({}, "stream", marks=pytest.mark.full),
         pytest.param({}, "blocks", marks=pytest.mark.full),
         pytest.param({}, "cluster", marks=pytest.mark.full),
-        ({"freq_weights": "count"}, "blocks"),
+        pytest.param({"freq_weights": "count"}, "blocks", marks=pytest.mark.full),
         ({"prob_weights": "count"}, "stream"),
     ],
 )
@@ -666,8 +666,8 @@ def drawn(model, draws, n: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "options", "fit", "how"),
     [
-        # Counts, weights and clusters, by one model or the other.
-        pytest.param(*case, marks=() if i in (1, 8, 13) else pytest.mark.full)
+        # Counts, and clusters with weights, by one model or the other.
+        pytest.param(*case, marks=() if i in (1, 13) else pytest.mark.full)
         for i, case in enumerate(REPLICATED)
     ],
 )

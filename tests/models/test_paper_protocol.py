@@ -130,7 +130,8 @@ def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, w
     assert fit(model, **PROTOCOL).soft_selection == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("method", [pytest.param("Greene", marks=pytest.mark.full), "BiasCorr"])
+@pytest.mark.full  # tests/replicate has the same with all draws by default
+@pytest.mark.parametrize("method", ["Greene", "BiasCorr"])
 def test_one_seed_is_close_to_the_papers_accuracy(experiment, name, method):
     """Few draws: sigma and rho hardly leave 0.01, where the integrand is almost constant."""
     expected, build = pairs(name, experiment)[method]

@@ -37,6 +37,7 @@ def drug(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full  # its parts are tried one by one
 def test_table4_on_made_data(drug, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("statsmodels_mnar.replicate.tables.ETAS", (0.6,))
     options = ["--data", str(drug), "--out", str(tmp_path), "--runs", "2", "--jobs", "1"]

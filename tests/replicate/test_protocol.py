@@ -88,6 +88,7 @@ def test_converged_logit_of_the_labelled_rows_beats_every_biascorr_cell_on_adult
     assert found > max(paper("adult", method) for method in BIASCORR)
 
 
+@pytest.mark.full
 def test_converged_greene_on_drug_is_at_a_maximum(shared):
     found = converge(GREENE, load_experiment("drug", shared / "data"))
     assert found.sigma > 0.1  # the descent leaves it at 0.008

@@ -173,6 +173,7 @@ def test_clusters_with_exponential_weights_stay_together(simulated):
     assert fitted.bootstrap(3, rng=0).kind == "cluster"
 
 
+@pytest.mark.full
 def test_standard_errors_agree_with_the_robust_ones(simulated):
     """Exponential weights, so that 300 replicates of 400 rows all have a maximum."""
     codes = np.repeat(np.arange(100), 4)

@@ -70,6 +70,7 @@ def test_biascorr_has_no_likelihood_ratio():
     assert not hasattr(results, "llnull")
 
 
+@pytest.mark.full
 def test_perfectly_correlated_errors_end_at_the_probit_models_maximum():
     """The free model contains the probit face with rho held at its bound."""
     rng = np.random.default_rng(0)
@@ -113,6 +114,7 @@ def test_conditional_probabilities_do_not_vanish_in_the_tails():
     assert np.isfinite(results.predict(far, which="mean-unselected")).all()
 
 
+@pytest.mark.full
 def test_a_better_link_is_no_evidence_of_dependence():
     """A probit outcome with a far tail, no dependence: the free model's LR is not fooled."""
     rng = np.random.default_rng(5)

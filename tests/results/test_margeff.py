@@ -439,6 +439,7 @@ def test_without_its_data_a_fit_needs_new_ones(loading, data):
 # -- what effects are for --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_effects_agree_where_coefficients_do_not(logit_data):
     """The point of reporting effects: normalizations change the coefficients only."""
     coefficients, effects, errors = [], [], []
@@ -484,6 +485,7 @@ def bootstrap_ratio(n_rep):
     return np.array(ratios)
 
 
+@pytest.mark.full
 def test_errors_are_of_the_size_of_a_short_bootstrap():
     np.testing.assert_allclose(bootstrap_ratio(40), 1.0, atol=0.35)  # 3 / sqrt(2 * 40)
 

@@ -118,6 +118,7 @@ def test_profile_curve_lies_on_values_that_it_was_not_given(results):
     np.testing.assert_allclose(drawn, between.values - between.llf, atol=0.01)
 
 
+@pytest.mark.full
 def test_profile_of_an_open_side_says_so(free_form):
     found = free_form.profile("sigma", grid=[0.5, 1.0, 2.0])
     assert found.open[1]

@@ -189,6 +189,7 @@ def test_interval_of_error_corr_in_the_free_model_lies_on_the_cut(interior):
     assert found.level == pytest.approx(0.9)
 
 
+@pytest.mark.full
 def test_interval_of_a_coefficient_is_walds_in_large_samples():
     results = fit(20_000, normalization="loading", rng=5)
     for name in ("x1", "select_z"):
