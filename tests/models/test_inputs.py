@@ -104,8 +104,14 @@ def separated(data):
     )
 
 
-@pytest.mark.parametrize("cls", MODELS)
-@pytest.mark.parametrize("case", SEPARATED)
+IN_TURN = [
+    pytest.param(cls, case, marks=() if i % 2 == j else pytest.mark.full)
+    for i, case in enumerate(SEPARATED)
+    for j, cls in enumerate(MODELS)
+]
+
+
+@pytest.mark.parametrize(("cls", "case"), IN_TURN)
 def test_perfect_separation_names_the_column_and_remedies(separated, cls, case):
     formula, select, equation = SEPARATED[case]
     column = (formula if equation == "outcome" else select)[9]
@@ -114,14 +120,7 @@ def test_perfect_separation_names_the_column_and_remedies(separated, cls, case):
         model(separated, formula, select, cls).fit()
 
 
-@pytest.mark.parametrize(
-    ("cls", "case"),
-    [
-        pytest.param(cls, case, marks=() if i % 2 == j else pytest.mark.full)
-        for i, case in enumerate(SEPARATED)
-        for j, cls in enumerate(MODELS)
-    ],
-)
+@pytest.mark.parametrize(("cls", "case"), IN_TURN)
 def test_a_penalty_lets_separated_data_through(separated, cls, case):
     formula, select, _ = SEPARATED[case]
     found = model(separated, formula, select, cls).fit(penalty=0.01)
@@ -495,7 +494,9 @@ def test_bad_weights(data):
         model(data, freq_weights="w", prob_weights="w")
 
 
-@pytest.mark.parametrize("cls", MODELS)
+@pytest.mark.parametrize(
+    "cls", [GreeneSelectionLogit, pytest.param(ProbitSelection, marks=pytest.mark.full)]
+)
 def test_an_offset_of_the_fitted_part_leaves_a_zero_coefficient(data, cls):
     data = data.iloc[:800]
     free = model(data, cls=cls).fit()
@@ -611,7 +612,7 @@ def test_progress_goes_to_stderr_if_asked_for(data, capsys, disp):
     ("normalization", "disp"),
     [
         ("loading", True),
-        ("free", False),
+        pytest.param("free", False, marks=pytest.mark.full),
         pytest.param("loading", False, marks=pytest.mark.full),
         pytest.param("free", True, marks=pytest.mark.full),
     ],

@@ -133,6 +133,7 @@ def test_held_is_the_conditional_covariance():
     assert not held(cov, 1)[1].any()
 
 
+@pytest.mark.full
 def test_sigma_is_held_where_rho_is_estimated_too():
     data = simulate_greene(5_000, rho=0.6, rng=5).data
     with pytest.warns(match="not told apart"):

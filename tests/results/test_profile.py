@@ -137,6 +137,7 @@ def test_error_corr_of_the_free_model_is_the_best_of_a_scan_over_sigma(interior,
     assert ours - best < 5e-3  # the scan is coarse, the likelihood flat along it
 
 
+@pytest.mark.full
 def test_closed_model_is_profiled_wherever_its_maximum_lies():
     """Started from a face, the free model has the profile that its interior has."""
     free = fit(rho=0.6, sigma=2.0, rng=3)
@@ -189,7 +190,6 @@ def test_interval_of_error_corr_in_the_free_model_lies_on_the_cut(interior):
     assert found.level == pytest.approx(0.9)
 
 
-@pytest.mark.full
 def test_interval_of_a_coefficient_is_walds_in_large_samples():
     results = fit(20_000, normalization="loading", rng=5)
     for name in ("x1", "select_z"):
