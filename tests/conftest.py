@@ -1,6 +1,7 @@
 """Fixtures for every test: reference values, shared data, and a guard on global state."""
 
 import copy
+import gc
 import locale
 import os
 import random
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+gc.disable()  # until the tests are collected: a million objects, of which few are garbage
 os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
 
 # The same examples in every run, and no files of theirs in the checkout. The default run tries a
@@ -27,7 +29,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # plots are tested without a screen
 # examples each time: pytest -m "full or not full" tests/trust --hypothesis-profile=thorough
 hypothesis.settings.register_profile(
     "quick",
-    max_examples=4,
+    max_examples=2,
     derandomize=True,
     database=None,
     deadline=None,
@@ -59,6 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("full")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collector's rounds."""
+    gc.freeze()
+    gc.enable()
 
 
 def _full(config: pytest.Config) -> bool:

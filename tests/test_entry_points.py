@@ -31,6 +31,7 @@ def test_demo_prints_summaries_and_comparison_and_saves_figures(tmp_path, monkey
     assert names == {"report.html", "effects.png", "profile.png", "probabilities.png"}
 
 
+@pytest.mark.full
 def test_demo_without_matplotlib_says_how_to_get_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("statsmodels_mnar.demo.find_spec", lambda name: None)
     assert main(["demo", "--rows", "500", "--out", str(tmp_path / "new" / "folder")]) == 0

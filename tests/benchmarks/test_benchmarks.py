@@ -41,6 +41,7 @@ def test_stratified_draws_beat_random_ones():
     assert max(table["halton"][200], table["sobol"][200]) < table["random"][200] / 4
 
 
+@pytest.mark.full
 def test_large_data_benchmark_fits_what_it_makes(tmp_path):
     pytest.importorskip("pyarrow")
     large_data.make(tmp_path / "made", 3_000)

@@ -251,9 +251,9 @@ def test_without_a_covariance_the_instrument_is_tested_in_a_probit_of_selection(
     assert_allclose(results.instrument.statistic, probit.tvalues["z"] ** 2, rtol=1e-3)
 
 
-@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0"])
-def test_the_summary_says_how_strong_the_instrument_is(cov_type):
-    results = fit().get_robustcov_results(cov_type)
+@pytest.mark.parametrize("cov_type", ["nonrobust", pytest.param("HC0", marks=pytest.mark.full)])
+def test_the_summary_says_how_strong_the_instrument_is(results, cov_type):
+    results = results.get_robustcov_results(cov_type)
     found = results.wald_test("select_z = 0", scalar=True).statistic
     assert f"Instrument: z, strong (chi2(1) = {found:.2f}" in results.summary().as_text()
     with pytest.warns(match="no exclusion restriction"):
@@ -307,7 +307,7 @@ def test_influence_on_the_contrasts_is_that_of_reweighted_rows():
 
     results = fit(data=data)
     found = effect_contrast(results._results, None).influence
-    for k in (0, 3, 77, 301):  # of both labels, and unlabelled
+    for k in (0, 2, 77):  # unlabelled, and of both labels
         unit = 0.02 * (np.arange(500) == k)
         moved = (difference(one + unit) - difference(one - unit)) / 0.04
         assert_allclose(found[k], moved, atol=2e-6)

@@ -144,7 +144,7 @@ def separated_by_linear_programme(y, X):
     return -solution.fun > 1e-6
 
 
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("intercept", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_separation_agrees_with_the_linear_programme_on_small_data(intercept):
     rng = np.random.default_rng(11)
     found = []

@@ -29,8 +29,13 @@ def build(data, term, **options):
 @pytest.mark.parametrize(
     "term",
     [
-        "C(k)", "C(kf)", "C(k + 0)", "C(k, Sum)", "C(k):x2", "center(x1) + C(k)", "C(half * 2)",
-        "C(b)", "C(i)", "C(x2 > 0)", "C(k > 2)", "bs(x2, df=3) + C(k)",
+        "C(k)", "C(kf)", "C(k, Sum)", "C(half * 2)", "C(b)", "bs(x2, df=3) + C(k)",
+        *(
+            pytest.param(term, marks=pytest.mark.full)
+            for term in (
+                "C(k + 0)", "C(k):x2", "center(x1) + C(k)", "C(i)", "C(x2 > 0)", "C(k > 2)",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_levels_are_those_of_all_chunks(data, term):

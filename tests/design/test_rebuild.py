@@ -197,9 +197,7 @@ def rebuild_in_fresh_process(design, data, folder):
     return pickle.loads((folder / "out.pkl").read_bytes())
 
 
-@pytest.mark.parametrize(
-    "engine", ["patsy", pytest.param("formulaic", marks=pytest.mark.full)], indirect=True
-)
+@pytest.mark.full  # by default the results of a whole fit go to a fresh process
 def test_a_fresh_process_rebuilds_the_same_matrix(data, engine, importable, tmp_path):
     twice, module = importable.twice, importable
     terms = f"{TERMS[engine]} + twice(x) + module.twice(z) + np.exp(z)"

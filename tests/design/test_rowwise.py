@@ -91,7 +91,9 @@ def test_terms_that_depend_on_other_rows_are_refused_for_new_data(data, term):
     rebuild(design.select_spec, data[:10])  # the other equation has no such term
 
 
-@pytest.mark.parametrize("term", ACROSS)
+@pytest.mark.parametrize(
+    "term", [pytest.param(t, marks=pytest.mark.full if i % 5 else ()) for i, t in enumerate(ACROSS)]
+)
 def test_they_are_refused_in_partitions(data, term):
     with pytest.raises(DesignError, match=r"depends on other rows.*partition by partition"):
         GreeneSelectionLogit.from_formula(
@@ -99,7 +101,9 @@ def test_they_are_refused_in_partitions(data, term):
         )
 
 
-@pytest.mark.parametrize("term", ALONE)
+@pytest.mark.parametrize(
+    "term", [pytest.param(t, marks=pytest.mark.full if i % 2 else ()) for i, t in enumerate(ALONE)]
+)
 def test_terms_of_single_rows_are_taken(data, term):
     design = design_from_formula(f"y ~ {term}", "s ~ x2 + z", data)
     assert design.outcome_spec.across_rows == ()

@@ -25,10 +25,11 @@ def pages_with_examples() -> list[Path]:
     return [p for p in pages if p.is_file() and PYTHON_BLOCK.search(p.read_text(encoding="utf-8"))]
 
 
-# Of several seconds each; what they show is tested elsewhere.
+# Of a second and more each; what they show is tested elsewhere.
 LONG = (
     "identification", "comparison", "identification-report", "baselines", "many-fits",
-    "why-biascorr", "plots", "exclusion",
+    "why-biascorr", "plots", "exclusion", "selection-bias", "integration", "tables", "large-data",
+    "replication", "start",
 )  # fmt: skip
 
 

@@ -152,8 +152,11 @@ MODULES = sorted(
 )
 
 
-# Of several seconds each; what they show is tested elsewhere.
-LONG = ("montecarlo", "engine.mlp")
+# Of a second and more each; what they show is tested elsewhere.
+LONG = (
+    "montecarlo", "engine.mlp", "results.plots", "results.profiles", "demo",
+    "comparison.contrasts", "results.imputation", "results.curves",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

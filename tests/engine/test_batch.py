@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -83,8 +86,19 @@ def drawn(B: int, rng: np.random.Generator) -> np.ndarray:
     return rng.multinomial(N, np.full(N, 1 / N), B).astype(float)
 
 
-@pytest.mark.parametrize("B", [3, *(pytest.param(B, marks=pytest.mark.full) for B in (1, 50))])
-@pytest.mark.parametrize(("name", "kind"), PROBLEMS)
+def in_turn(first: int) -> list[Any]:
+    """Every problem by every number of members; by default each form once, of 3 members."""
+    found = []
+    for form, name in enumerate(FORMS):
+        kinds = [kind for kind in DATA if (name, kind) in PROBLEMS]
+        usual = kinds[(form + first) % len(kinds)], 3
+        for case in product(kinds, (1, 3, 50)):
+            marks = () if case == usual else pytest.mark.full
+            found.append(pytest.param(name, *case, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("name", "kind", "B"), in_turn(0))
 def test_weighted_members_end_where_they_end_alone(name, kind, B):
     data = DATA[kind](0)
     objective, at = problem(data, name, penalty=1e-3)
@@ -104,8 +118,7 @@ def test_weighted_members_end_where_they_end_alone(name, kind, B):
         assert len({solution.n_iter for solution in found}) > 1
 
 
-@pytest.mark.parametrize("B", [3, *(pytest.param(B, marks=pytest.mark.full) for B in (1, 50))])
-@pytest.mark.parametrize(("name", "kind"), PROBLEMS)
+@pytest.mark.parametrize(("name", "kind", "B"), in_turn(1))
 def test_data_sets_of_their_own_end_where_they_end_alone(name, kind, B):
     sets = [DATA[kind](seed) for seed in range(B)]
     objective, at = problem(sets[0], name)

@@ -143,15 +143,9 @@ time.sleep(600)
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="other signals there")
-@pytest.mark.parametrize(
-    "how",
-    [
-        signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
-        pytest.param(signal.SIGINT, marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_process_leaves_nothing_behind(how, tmp_path):
     path = os.pathsep.join(sys.path)
     with subprocess.Popen(

@@ -79,6 +79,7 @@ else:
     assert LINES in done.stderr
 
 
+@pytest.mark.full  # the process imports the whole package
 def test_local_workers_asks_before_it_starts_anything(tmp_path):
     pytest.importorskip("distributed")
     start = "from statsmodels_mnar.engine.execution import local_workers\n"

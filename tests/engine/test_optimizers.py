@@ -94,6 +94,7 @@ def test_probit_form_reaches_the_heckprobit_maximum_of_mroz(shared):
     assert found.value == pytest.approx(-749.4071898674, abs=1e-8)
 
 
+@pytest.mark.full
 def test_free_form_reports_the_face_of_the_simulated_data(logit_rows):
     target = Objective(logit_rows, FreeForm())
     found = maximize(target, np.zeros(target.n_params))
@@ -113,7 +114,7 @@ def test_free_form_reports_the_face_of_mroz(shared):
     assert -749.4073 < found.value < -749.4071898
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("sign", [1.0, pytest.param(-1.0, marks=pytest.mark.full)])
 def test_sigma_fixed_runs_into_rho_one_where_the_dependence_is_stronger(sign):
     """The probit's error is the selection's: beyond the 0.48 that sigma = 1 can give."""
     rng = np.random.default_rng(0)
@@ -402,7 +403,7 @@ def test_trust_region_step_at_a_zero_score_is_finite():
 # -- quasi-Newton ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["bfgs", "lbfgs"])
+@pytest.mark.parametrize("method", ["bfgs", pytest.param("lbfgs", marks=pytest.mark.full)])
 def test_quasi_newton_agrees_with_newton(small, method):
     for form in (LoadingForm(), ProbitForm(), FreeForm()):
         target = Objective(Rows.build(**small), form)
@@ -415,7 +416,7 @@ def test_quasi_newton_agrees_with_newton(small, method):
         np.testing.assert_allclose(found.params, newton.params, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["bfgs", "lbfgs"])
+@pytest.mark.parametrize("method", [pytest.param("bfgs", marks=pytest.mark.full), "lbfgs"])
 def test_quasi_newton_reports_the_boundary(small, method):
     strong = {**small, "y": np.where(small["W"][:, 2] > 0, 0.0, 1.0)}
     target = Objective(Rows.build(**strong), FreeForm(), penalty=0.01)

@@ -241,6 +241,7 @@ def run(code: str):
     return json.loads(done.stdout)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 def test_no_call_of_ours_starts_torchs_threads():
     """They wait for each other after every operation, beside a busy process for a time slice."""

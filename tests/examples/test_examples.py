@@ -28,7 +28,7 @@ RUNS = {
     "distributed": (2_000, "Largest difference from the estimates in memory", {"clusters.png"}),
 }
 
-QUICK = ("quickstart", "from_target")
+QUICK = ("quickstart",)
 
 
 def load(name: str) -> Any:

@@ -57,7 +57,7 @@ def test_verdict_says_what_the_interval_says():
 
 
 def test_report_adds_the_profile_to_the_cheap_part():
-    sim = simulate_greene(1_000, rng=1)
+    sim = simulate_greene(500, rng=1)
     results = GreeneSelectionLogit.from_formula(
         sim.formula, sim.select_formula, sim.data, normalization="loading"
     ).fit()

@@ -34,9 +34,9 @@ SIGMA_ONE = {"normalization": {"sigma": 1.0}}
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
-    """1,000 rows of Greene's model on an index that is neither sorted nor a range."""
-    frame = simulate_greene(1_000).data
-    return frame.set_index(np.random.default_rng(0).permutation(1_000) + 5_000)
+    """600 rows of Greene's model on an index that is neither sorted nor a range."""
+    frame = simulate_greene(600).data
+    return frame.set_index(np.random.default_rng(0).permutation(600) + 5_000)
 
 
 def build(data: pd.DataFrame, **options) -> BiasCorrLogit:
@@ -293,7 +293,7 @@ def test_scikit_learn_classifiers_serve_as_first_stages(data):
 def test_mlp_is_a_function_of_its_rng(data):
     def labels(rng: int) -> pd.Series:
         return build(
-            data, pseudolabel_model=MLP(rng=rng, epochs=100)
+            data, pseudolabel_model=MLP(rng=rng, epochs=40)
         ).first_stage.outcome.probability
 
     np.testing.assert_array_equal(labels(0), labels(0))
@@ -389,15 +389,17 @@ def test_number_of_threads_does_not_matter():
 @pytest.mark.parametrize("method", ["newton", "sgd"])
 def test_both_kinds_of_rows_are_needed(data, method):
     everyone = data.assign(y=data["y_full"], s=1)
-    with pytest.raises(NoVariationError, match="all 1000 rows are selected"):
+    with pytest.raises(NoVariationError, match="all 600 rows are selected"):
         build(everyone).fit(method=method)
-    with pytest.raises(NoVariationError, match="none of the 1000 rows is selected"):
+    with pytest.raises(NoVariationError, match="none of the 600 rows is selected"):
         build(data.assign(s=0, y=np.nan)).fit(method=method)
     with pytest.raises(NoVariationError, match="the outcome y is 1 on all"):
         build(data.assign(y=data["y"].where(data["y"].isna(), 1.0))).fit(method=method)
 
 
-@pytest.mark.parametrize("soft", [0.5, pytest.param(0.7, marks=pytest.mark.full), 1.0])
+@pytest.mark.parametrize(
+    "soft", [0.5, *(pytest.param(soft, marks=pytest.mark.full) for soft in (0.7, 1.0))]
+)
 def test_soft_selection_of_one_half_needs_a_penalty(data, soft):
     model = build(data, soft_selection=soft, **SIGMA_ONE)
     with pytest.raises(ValueError, match=r"no finite maximum\. Use a ridge penalty.*method='sgd'"):
@@ -417,7 +419,11 @@ def test_separated_selection_names_the_column_and_the_remedies(data):
         build(separated(data), **SIGMA_ONE).fit(penalty=0.0)
 
 
-@pytest.mark.parametrize("normalization", [None, {"sigma": 1.0}], ids=["default", "sigma one"])
+@pytest.mark.parametrize(
+    "normalization",
+    [pytest.param(None, id="default"),
+     pytest.param({"sigma": 1.0}, id="sigma one", marks=pytest.mark.full)],
+)  # fmt: skip
 def test_the_default_penalty_holds_separated_equations_and_says_so(data, normalization):
     side = np.where(data["y"].isna(), np.sign(data["x1"]), 2.0 * data["y"] - 1.0)
     cases = {
@@ -651,6 +657,10 @@ def test_sbar_path_refits_at_each_value(data, results):
     alone = build(data, soft_selection=0.3, **SIGMA_ONE).fit()
     np.testing.assert_allclose(path.loc[0.3, "Intercept":"x2"], alone.params[:3], rtol=1e-6)
     assert path.loc[0.3, "accuracy"] == alone.classification(data["y_full"])["accuracy"]
+
+
+@pytest.mark.full
+def test_sbar_path_has_nine_values_by_default(results):
     assert len(results.sbar_path()) == 9
 
 
@@ -755,7 +765,7 @@ def test_rho_tempers_the_selection_index_even_without_sigma(data, rho):
 
 
 def test_a_free_fit_that_ends_at_large_sigma_is_held_there_and_says_so():
-    simulated = simulate_greene(3_000)
+    simulated = simulate_greene(1_000)
     results = BiasCorrLogit.from_formula(
         simulated.formula, simulated.select_formula, simulated.data, normalization="free"
     ).fit(penalty=0.0)

@@ -71,6 +71,7 @@ def test_stacked_intervals_are_wider_than_those_given_the_pseudolabels():
     assert (stacked > 1.05 * given).all()
 
 
+@pytest.mark.full
 def test_coverage_counts_every_kind_of_interval():
     table = coverage(4, 19, n_truth=20_000)
     assert list(table.index) == [*KINDS, "bootstrap, percentile", "bootstrap, normal"]

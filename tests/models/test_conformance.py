@@ -35,6 +35,7 @@ class GenericMethods(CheckGenericMixin):
         self.results = self.model_class(y, self.exog, s, exog_select, **self.options).fit()
 
 
+@pytest.mark.full
 class TestGreeneSigmaOne(GenericMethods):
     model_class = GreeneSelectionLogit
     options = SIGMA_ONE
@@ -68,6 +69,7 @@ class TestPickleGreene(PickleOfArrays):
     options = SIGMA_ONE
 
 
+@pytest.mark.full
 class TestPickleGreeneFrames(PickleOfArrays):
     wanted = GreeneSelectionLogit
     options = SIGMA_ONE

@@ -28,7 +28,7 @@ def simulate(seed: int, n: int = 300) -> tuple[tuple[np.ndarray, np.ndarray], np
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 8))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 8))]
 )
 def test_nothing_in_the_closed_model_is_better(seed):
     arrays, exog_select = simulate(seed)

@@ -122,6 +122,7 @@ def test_nobias_and_ssbias_equal_the_paper(experiment, name):
     assert found == list(PAPER[name][:2])
 
 
+@pytest.mark.full  # tests/replicate has the same of Adult by default
 @pytest.mark.parametrize(("which", "expected"), [("german", 0.3946), ("drug", 0.3266)])
 def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, which, expected):
     """The paper's value on Drug; on German the paper has 0.3957."""
@@ -129,6 +130,7 @@ def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, w
     assert fit(model, **PROTOCOL).soft_selection == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.full  # tests/replicate has the same with all draws by default
 @pytest.mark.parametrize("method", ["Greene", "BiasCorr"])
 def test_one_seed_is_close_to_the_papers_accuracy(experiment, name, method):
     """Few draws: sigma and rho hardly leave 0.01, where the integrand is almost constant."""
@@ -165,14 +167,16 @@ def test_the_default_of_biascorr_has_a_maximum_on_the_papers_data(experiment):
     assert "penalty alone holds the selection" in " ".join(str(results.summary()).split())
 
 
-def test_penalised_maximum_has_the_smaller_loss(experiment, name):
+@pytest.mark.full
+@pytest.mark.parametrize("case", ["Greene", "given s-bar", "s-bar by logit"])
+def test_penalised_maximum_has_the_smaller_loss(experiment, name, case):
     """Newton and the paper's descent on the same training set and the same penalised objective."""
     soft = PAPER[name][4]
     descended = {"pseudolabel_model": Descended(1e-4)}
     by_logit = {"selection_model": Descended(1e-3)}
-    cases = {
+    paper, ours = {
         "Greene": (greene(experiment), greene(experiment)),
-        f"s-bar {soft}": (
+        "given s-bar": (
             biascorr(experiment, soft_selection=soft),
             biascorr(experiment, soft_selection=soft, **descended),
         ),
@@ -180,16 +184,15 @@ def test_penalised_maximum_has_the_smaller_loss(experiment, name):
             biascorr(experiment, selection_model="logit"),
             biascorr(experiment, **descended, **by_logit),
         ),
-    }
-    for case, (paper, ours) in cases.items():
-        stopped = fit(paper, **PROTOCOL)
-        maximum = fit(ours, penalty=DECAY)
-        if case != "Greene":
-            assert maximum.soft_selection == pytest.approx(stopped.soft_selection, rel=1e-12)
-            np.testing.assert_array_equal(maximum.pseudolabels, stopped.pseudolabels)
-        assert maximum.converged
-        loss = -maximum.solution.value / len(experiment.y)
-        assert loss < penalised_loss(ours, stopped.params), case
+    }[case]
+    stopped = fit(paper, **PROTOCOL)
+    maximum = fit(ours, penalty=DECAY)
+    if case != "Greene":
+        assert maximum.soft_selection == pytest.approx(stopped.soft_selection, rel=1e-12)
+        np.testing.assert_array_equal(maximum.pseudolabels, stopped.pseudolabels)
+    assert maximum.converged
+    loss = -maximum.solution.value / len(experiment.y)
+    assert loss < penalised_loss(ours, stopped.params)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from statsmodels_mnar.replicate.tables import Settings, beside_paper, missingnes
 def drug(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A made file in the format of the Drug data."""
     rng = np.random.default_rng(0)
-    n = 200
+    n = 120
     scores = rng.standard_normal((n, 12)).round(4)
     used = rng.random((n, 19)) < 1 / (1 + np.exp(-scores[:, [4]]))
     frame = pd.concat(
@@ -37,6 +37,7 @@ def drug(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full  # its parts are tried one by one
 def test_table4_on_made_data(drug, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("statsmodels_mnar.replicate.tables.ETAS", (0.6,))
     options = ["--data", str(drug), "--out", str(tmp_path), "--runs", "2", "--jobs", "1"]

@@ -54,7 +54,7 @@ def test_cells_without_draws_equal_the_papers(experiment, method):
         assert round(getattr(found, quantity), 2) == paper(experiment.name, method, quantity)
 
 
-@pytest.mark.parametrize("method", [GREENE, PROBIT_LR, LR_LR])
+@pytest.mark.parametrize("method", [GREENE, pytest.param(PROBIT_LR, marks=pytest.mark.full), LR_LR])
 @pytest.mark.parametrize("name", ["german", pytest.param("drug", marks=pytest.mark.full)])
 def test_one_seed_is_within_seven_tenths_of_a_point(shared, name, method):
     found = run(method, load_experiment(name, shared / "data"), soft=soft(name, method))
@@ -63,7 +63,12 @@ def test_one_seed_is_within_seven_tenths_of_a_point(shared, name, method):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("adult", 0.2571), ("german", 0.3946), ("drug", 0.3266)]
+    ("name", "expected"),
+    [
+        ("adult", 0.2571),
+        pytest.param("german", 0.3946, marks=pytest.mark.full),
+        pytest.param("drug", 0.3266, marks=pytest.mark.full),
+    ],
 )
 def test_soft_selection_of_the_logit(shared, name, expected):
     """The paper's on Adult and Drug; on German it has 0.3957."""
@@ -83,6 +88,7 @@ def test_converged_logit_of_the_labelled_rows_beats_every_biascorr_cell_on_adult
     assert found > max(paper("adult", method) for method in BIASCORR)
 
 
+@pytest.mark.full
 def test_converged_greene_on_drug_is_at_a_maximum(shared):
     found = converge(GREENE, load_experiment("drug", shared / "data"))
     assert found.sigma > 0.1  # the descent leaves it at 0.008

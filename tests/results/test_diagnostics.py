@@ -27,8 +27,15 @@ def results():
     return fit()
 
 
-@pytest.mark.parametrize("model", [GreeneSelectionLogit, ProbitSelection])
-@pytest.mark.parametrize("penalty", [0.0, 0.02])
+@pytest.mark.parametrize(
+    ("model", "penalty"),
+    [
+        (GreeneSelectionLogit, 0.02),
+        (ProbitSelection, 0.0),
+        pytest.param(GreeneSelectionLogit, 0.0, marks=pytest.mark.full),
+        pytest.param(ProbitSelection, 0.02, marks=pytest.mark.full),
+    ],
+)
 def test_one_step_changes_are_close_to_those_of_refits(model, penalty):
     results = fit(model=model, penalty=penalty)
     influence = results.get_influence()

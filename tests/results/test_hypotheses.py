@@ -70,6 +70,7 @@ def test_biascorr_has_no_likelihood_ratio():
     assert not hasattr(results, "llnull")
 
 
+@pytest.mark.full
 def test_perfectly_correlated_errors_end_at_the_probit_models_maximum():
     """The free model contains the probit face with rho held at its bound."""
     rng = np.random.default_rng(0)
@@ -113,10 +114,11 @@ def test_conditional_probabilities_do_not_vanish_in_the_tails():
     assert np.isfinite(results.predict(far, which="mean-unselected")).all()
 
 
+@pytest.mark.full
 def test_a_better_link_is_no_evidence_of_dependence():
     """A probit outcome with a far tail, no dependence: the free model's LR is not fooled."""
     rng = np.random.default_rng(5)
-    n = 6_000
+    n = 6_000  # as many as show the link to be another
     x, z, u = rng.standard_normal((3, n))
     data = pd.DataFrame({"x": 2.5 * x, "z": z, "s": (0.3 + 0.3 * x + z + u > 0).astype(int)})
     data["y"] = np.where(data.s == 1, 0.8 * data.x + rng.standard_normal(n) > 0, np.nan)
@@ -206,8 +208,16 @@ def printed(results):
     return [float(found.group(1)) for found in (llf, without, ratio)]
 
 
-@pytest.mark.parametrize("normalization", ["loading", "free", "probit", {"sigma": 5.0}])
-@pytest.mark.parametrize("seed", [2, pytest.param(5, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("normalization", "seed"),
+    [
+        pytest.param(normalization, seed, marks=() if default else pytest.mark.full)
+        for seed in (2, 5)
+        for normalization, default in (
+            ("loading", False), ("free", seed == 2), ("probit", False), ({"sigma": 5.0}, seed == 2),
+        )
+    ],
+)  # fmt: skip
 def test_the_printed_log_likelihoods_give_the_printed_ratio(normalization, seed):
     simulated = simulate_greene(800, rng=seed)
     simulated.data["x1"] *= 3.0  # far tails, in which logit and probit differ
@@ -303,7 +313,7 @@ def test_the_score_test_is_there_with_weak_instruments():
     """By the observed information it is NaN in half of such sets."""
     rng = np.random.default_rng(0)
     for instrument, select in ((0.0, "s ~ x"), (0.15, "s ~ x + z")):
-        for _ in range(15):
+        for _ in range(5):
             data = without_dependence(200, instrument, rng)
             test = score_test(data, formulas=("y ~ x", select))
             assert 0.0 <= test.statistic < 20.0

@@ -28,6 +28,7 @@ MODELS = {
     "BiasCorr": (BiasCorrLogit, {"normalization": "loading"}),
 }
 WHICH = ("mean", "mean-selected", "mean-unselected", "prob-select")
+JOINT = ("p11", "p10", "p01", "p00")
 METHODS = ("dydx", "eyex", "dyex", "eydx")
 SOME = 150  # rows averaged over, to be quick; the others have no weight
 POINTS = ("overall", "mean", "median", "zero")
@@ -48,7 +49,7 @@ def data() -> pd.DataFrame:
     return simulated_data()
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module")
 def fitted(request, data):
     model, options = MODELS[request.param]
     with warnings.catch_warnings():
@@ -121,15 +122,20 @@ def check(results, names, by_hand, found, rtol_se=1e-4):
     np.testing.assert_allclose(found.margeff_cov, cov, rtol=5e-4, atol=1e-4 * np.abs(cov).max())
 
 
-# Every probability by every method, of which the default run takes one each.
-IN_TURN = [
-    pytest.param(which, method, marks=() if i == j else pytest.mark.full)
-    for i, which in enumerate(WHICH)
-    for j, method in enumerate(METHODS)
-]
+def in_turn(*choices, start=0, every=1):
+    """Every model with every choice, of which the default run takes one for a model, in turn."""
+    found = []
+    for turn, name in enumerate(MODELS, start):
+        usual = tuple(values[turn % len(values)] for values in choices)
+        for case in product(*choices):
+            default = case == usual and turn % every == 0
+            found.append(pytest.param(name, *case, marks=() if default else pytest.mark.full))
+    return found
 
 
-@pytest.mark.parametrize(("which", "method"), IN_TURN)
+@pytest.mark.parametrize(
+    ("fitted", "which", "method"), in_turn(WHICH, METHODS), indirect=["fitted"]
+)
 def test_slopes_are_differentiated_predictions(fitted, which, method):
     found = fitted.get_margeff(method=method, dummy=False, which=which, weights=some(fitted))
     check(fitted, found.names, ByHand(fitted, which, method=method), found)
@@ -137,7 +143,7 @@ def test_slopes_are_differentiated_predictions(fitted, which, method):
     assert found.names == expected
 
 
-@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize(("fitted", "which"), in_turn(WHICH, start=3, every=2), indirect=["fitted"])
 def test_differences_of_dummies_and_counts_move_both_equations(fitted, which):
     discrete = (("x2", "dummy"), ("k", "count"))
     for method in ("dydx", "eydx"):
@@ -145,7 +151,10 @@ def test_differences_of_dummies_and_counts_move_both_equations(fitted, which):
         check(fitted, found.names, ByHand(fitted, which, "overall", method, discrete), found)
 
 
-@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize(
+    "which",
+    [pytest.param(w, marks=() if w == "mean-unselected" else pytest.mark.full) for w in WHICH],
+)
 def test_effects_at_one_point(loading, which):
     for at in ("mean", "median", "zero"):
         found = loading.get_margeff(at, which=which, weights=some(loading))
@@ -153,13 +162,11 @@ def test_effects_at_one_point(loading, which):
         check(loading, found.names, by_hand, found)
 
 
-@pytest.mark.parametrize(
-    "which", ["p11", "p10", *(pytest.param(p, marks=pytest.mark.full) for p in ("p01", "p00"))]
-)
+@pytest.mark.parametrize(("fitted", "which"), in_turn(JOINT, every=2), indirect=["fitted"])
 def test_joint_probabilities_have_effects_that_add_up(fitted, which):
     found = fitted.get_margeff(which=which, dummy=False, weights=some(fitted))
     check(fitted, found.names, ByHand(fitted, which), found)
-    total = sum(fitted.get_margeff(which=w).margeff for w in ("p11", "p10", "p01", "p00"))
+    total = sum(fitted.get_margeff(which=w).margeff for w in JOINT)
     np.testing.assert_allclose(total, 0.0, atol=1e-9)
 
 
@@ -170,17 +177,23 @@ def loading(data):
     ).fit()
 
 
+@pytest.fixture(scope="module")
+def independent(data):
+    """Two equations without dependence, and statsmodels' logit of the labelled rows."""
+    selected = data[data.s == 1]
+    results = GreeneSelectionLogit.from_formula(
+        FORMULA, SELECT, pd.concat([selected, data[data.s == 0]]), normalization="independent"
+    ).fit()
+    return results, sm.Logit.from_formula(FORMULA, selected).fit(disp=False)
+
+
 @pytest.mark.parametrize(("at", "method", "dummy"), [
     ("overall", "dydx", True), ("overall", "eydx", True), ("overall", "eyex", False),
     ("overall", "dyex", False), ("mean", "dydx", True), ("median", "dydx", False),
     ("zero", "dydx", False), ("mean", "eyex", False),
 ])  # fmt: skip
-def test_independent_equations_have_the_effects_of_statsmodels(data, at, method, dummy):
-    results = GreeneSelectionLogit.from_formula(
-        FORMULA, SELECT, data[data.s == 1].assign(s=1).pipe(_with_unlabelled, data),
-        normalization="independent",
-    ).fit()  # fmt: skip
-    logit = sm.Logit.from_formula(FORMULA, data[data.s == 1]).fit(disp=False)
+def test_independent_equations_have_the_effects_of_statsmodels(independent, at, method, dummy):
+    results, logit = independent
     labelled = (results.model.design.s == 1).astype(float)
     expected = logit.get_margeff(at, method, dummy=dummy)
     # weights leave the labelled rows, which are statsmodels' sample
@@ -194,10 +207,6 @@ def test_independent_equations_have_the_effects_of_statsmodels(data, at, method,
     assert list(found.summary_frame().index) == list(theirs.index)
     header = expected.summary().tables[1].as_text().splitlines()[1]
     assert header.split() == found.summary().tables[1].as_text().splitlines()[1].split()
-
-
-def _with_unlabelled(labelled, data):
-    return pd.concat([labelled, data[data.s == 0]])
 
 
 def test_every_row_has_its_effect(loading):
@@ -269,7 +278,7 @@ def curved(data):
     ).fit()
 
 
-@pytest.mark.parametrize("which", ["mean", "mean-unselected"])
+@pytest.mark.parametrize("which", [pytest.param("mean", marks=pytest.mark.full), "mean-unselected"])
 def test_variables_of_the_data_move_through_the_formulas(curved, data, which):
     found = curved.get_margeff(which=which, variables=["x1", "x2", "g"])
     assert found.names == ("x1", "x2", "g[b - a]", "g[c - a]")
@@ -453,6 +462,7 @@ def test_without_its_data_a_fit_needs_new_ones(loading, data):
 # -- what effects are for --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_effects_agree_where_coefficients_do_not(logit_data):
     """The point of reporting effects: normalizations change the coefficients only."""
     coefficients, effects, errors = [], [], []
@@ -498,6 +508,7 @@ def bootstrap_ratio(n_rep):
     return np.array(ratios)
 
 
+@pytest.mark.full
 def test_errors_are_of_the_size_of_a_short_bootstrap():
     np.testing.assert_allclose(bootstrap_ratio(40), 1.0, atol=0.35)  # 3 / sqrt(2 * 40)
 

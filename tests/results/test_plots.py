@@ -21,7 +21,7 @@ FORMULAS = ("y ~ x1 + x2 + x3", "s ~ x1 + x2 + x3 + z")
 
 @pytest.fixture(scope="module")
 def data(logit_data):
-    return logit_data.iloc[:2_000]
+    return logit_data.iloc[:1_000]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,8 @@ def results(data):
 
 
 @pytest.fixture(scope="module")
-def free_form(data):
+def free_form(logit_data):
+    data = logit_data.iloc[:2_000]  # as many as close the interval of sigma below
     return GreeneSelectionLogit.from_formula(*FORMULAS, data, normalization="free").fit()
 
 
@@ -57,7 +58,7 @@ def bars(ax, i=0, axis=0):
 
 
 DRAWINGS = {
-    "profile": lambda r, ax: r.plot_profile("error_corr", ax=ax),
+    "profile": lambda r, ax: r.plot_profile("error_corr", ax=ax, grid=[0.2, 0.5, 0.8]),
     "sensitivity": lambda r, ax: r.plot_sensitivity(error_corr=[0, 0.3], variable="x1", ax=ax),
     "margeff": lambda r, ax: r.plot_margeff(ax=ax),
     "probabilities": lambda r, ax: r.plot_probabilities("x1", ax=ax),
@@ -72,6 +73,10 @@ def test_draws_on_the_axes_given_and_renders(results, ax, name):
     assert DRAWINGS[name](results, ax) is ax
     assert ax.get_xlabel()
     ax.figure.canvas.draw()
+    # Series differ by more than colour.
+    shown = [each for each in ax.lines if not each.get_label().startswith("_")]
+    styles = [(each.get_linestyle(), each.get_marker(), each.get_linewidth()) for each in shown]
+    assert len(set(styles)) == len(styles)
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
@@ -87,14 +92,6 @@ def test_makes_a_figure_that_pyplot_does_not_know(results, name):
 def test_axes_are_checked(results, name):
     with pytest.raises(ValueError, match="ax must be matplotlib axes, got tuple"):
         DRAWINGS[name](results, (Figure(), None))
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_series_differ_by_more_than_colour(results, ax, name):
-    DRAWINGS[name](results, ax)
-    shown = [each for each in ax.lines if not each.get_label().startswith("_")]
-    styles = [(each.get_linestyle(), each.get_marker(), each.get_linewidth()) for each in shown]
-    assert len(set(styles)) == len(styles)
 
 
 def test_profile_shows_values_cut_estimate_and_interval(results):
@@ -121,8 +118,9 @@ def test_profile_curve_lies_on_values_that_it_was_not_given(results):
     np.testing.assert_allclose(drawn, between.values - between.llf, atol=0.01)
 
 
+@pytest.mark.full
 def test_profile_of_an_open_side_says_so(free_form):
-    found = free_form.profile("sigma")
+    found = free_form.profile("sigma", grid=[0.5, 1.0, 2.0])
     assert found.open[1]
     ax = free_form.plot_profile(found)
     labels = ax.get_legend_handles_labels()[1]

@@ -103,6 +103,7 @@ def test_profile_of_a_coefficient_equals_scipys_constrained_maximum(loading):
         assert ours == pytest.approx(-best.fun * len(W), abs=1e-6)
 
 
+@pytest.mark.full  # at the corner below by default
 @pytest.mark.parametrize(("param", "values"), [("rho", [-0.4, 0.3, 0.9]), ("sigma", [0.4, 8.0])])
 def test_rho_and_sigma_profiles_equal_fits_with_one_of_them_fixed(interior, param, values):
     found = interior.profile(param, grid=values)
@@ -119,7 +120,7 @@ def test_rho_and_sigma_profiles_equal_fits_with_one_of_them_fixed(interior, para
     np.testing.assert_allclose(same.interval, ends, atol=1e-3)
 
 
-@pytest.mark.parametrize("corr", [0.1, 0.3])
+@pytest.mark.parametrize("corr", [pytest.param(0.1, marks=pytest.mark.full), 0.3])
 def test_error_corr_of_the_free_model_is_the_best_of_a_scan_over_sigma(interior, corr):
     ours = interior.profile("error_corr", grid=[corr]).values[0]
 
@@ -136,6 +137,7 @@ def test_error_corr_of_the_free_model_is_the_best_of_a_scan_over_sigma(interior,
     assert ours - best < 5e-3  # the scan is coarse, the likelihood flat along it
 
 
+@pytest.mark.full
 def test_closed_model_is_profiled_wherever_its_maximum_lies():
     """Started from a face, the free model has the profile that its interior has."""
     free = fit(rho=0.6, sigma=2.0, rng=3)
@@ -162,7 +164,15 @@ def test_probit_profile_of_rho_equals_fits_with_rho_fixed():
 # -- intervals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("param", ["loading", "error_corr", "x1", "select_z"])
+@pytest.mark.parametrize(
+    "param",
+    [
+        pytest.param("loading", marks=pytest.mark.full),
+        "error_corr",
+        "x1",
+        pytest.param("select_z", marks=pytest.mark.full),
+    ],
+)
 def test_interval_ends_lie_on_the_cut(loading, param):
     found = loading.profile(param)
     at_ends = loading.profile(param, grid=found.interval).values
@@ -189,7 +199,7 @@ def test_interval_of_a_coefficient_is_walds_in_large_samples():
 
 
 def test_flat_profiles_have_open_ends_and_say_so(interior):
-    rho, sigma = interior.profile("rho"), interior.profile("sigma")
+    rho, sigma = interior.profile("rho", grid=[0.5]), interior.profile("sigma", grid=[1.0])
     assert rho.interval[1] == 1.0 and rho.open == (False, True)
     assert sigma.interval[1] == math.inf and sigma.open[1]
     assert "never falls below the cut on the way to 1." in str(rho)
@@ -223,7 +233,7 @@ def test_fixed_rho_bounds_the_error_correlation_by_zero_and_rho():
     assert sigma == pytest.approx(refit(results, {"sigma": 0.8, "rho": 0.7}), abs=1e-7)
 
 
-@pytest.mark.parametrize("rho", [0.5, -0.5])
+@pytest.mark.parametrize("rho", [0.5, pytest.param(-0.5, marks=pytest.mark.full)])
 def test_sigma_that_ran_to_zero_has_an_interval_from_there(rho):
     """Data of the other sign: the independent model."""
     results = fit(500, normalization={"rho": rho}, sigma=1.0, rho=-np.sign(rho), rng=2)
@@ -361,10 +371,10 @@ def test_progress_is_shown(loading, capsys):
 def test_what_has_no_likelihood_ratio_is_refused(loading):
     with pytest.raises(ValueError, match=r"cov_type='HC0'.*conf_int"):
         loading.get_robustcov_results("HC0").profile("x1")
-    sim = simulate_greene(1_200, rng=1)
+    sim = simulate_greene(500, rng=1)
     formulas = (sim.formula, sim.select_formula, sim.data)
     weighted = GreeneSelectionLogit.from_formula(
-        *formulas, normalization="loading", prob_weights=np.linspace(1, 2, 1_200)
+        *formulas, normalization="loading", prob_weights=np.linspace(1, 2, 500)
     ).fit()
     with pytest.raises(ValueError, match="sampling weights"):
         weighted.profile("x1")

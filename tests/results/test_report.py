@@ -183,14 +183,16 @@ def test_pictures_can_be_left_out(results, tmp_path, monkeypatch):
     assert "<img" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_report_of_arrays(tmp_path):
     data = simulate_greene(600, rng=0).data
     constant = np.ones(len(data))
     X = np.column_stack([constant, data.x1])
     W = np.column_stack([constant, data.x1, data.z])
     model = GreeneSelectionLogit(data.y, X, data.s, W, normalization="loading")
-    path = model.fit().report(tmp_path / "fit.html")
-    assert path.read_text(encoding="utf-8").count("<img") == 6
+    path = model.fit().report(tmp_path / "fit.html", figures=False)
+    tree = ElementTree.fromstring(path.read_text(encoding="utf-8").split("\n", 1)[1])
+    assert len(list(tree.iter("h2"))) == 7  # every section but the calibration, a picture
 
 
 def test_biascorr_reports_what_it_has_and_says_what_it_has_not(tmp_path):
@@ -203,22 +205,20 @@ def test_biascorr_reports_what_it_has_and_says_what_it_has_not(tmp_path):
     assert text.count("<img") == 3
 
 
-def test_an_outcome_without_covariates_has_a_report_without_effects(tmp_path):
+def test_an_outcome_without_covariates_has_a_report_without_effects(tmp_path, monkeypatch):
+    """And a picture that cannot be drawn is replaced by the reason."""
     data = simulate_greene(600, rng=0).data
     model = GreeneSelectionLogit.from_formula("y ~ 1", "s ~ x1 + z", data, normalization="loading")
-    text = model.fit().report(tmp_path / "fit.html").read_text(encoding="utf-8")
-    assert text.count("<img") == 3  # profile, prevalence and calibration
-    assert "Average effects" not in text
+    results = model.fit()
 
-
-def test_a_picture_that_cannot_be_drawn_is_replaced_by_the_reason(results, tmp_path, monkeypatch):
     def refuse_to_draw(*args: Any) -> None:
         raise ValueError("too few rows")
 
     monkeypatch.setattr(type(results._results), "plot_calibration", refuse_to_draw)
     text = results.report(tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert "Average effects" not in text
+    assert text.count("<img") == 2  # profile and prevalence, without the calibration
     assert "No picture: too few rows." in text
-    assert text.count("<img") == 5
 
 
 # -- what it says ----------------------------------------------------------------------------------
@@ -275,16 +275,18 @@ def test_strength_of_the_exclusion_is_that_of_the_test(results):
 
 def test_a_weak_exclusion_and_none_at_all_are_cautions():
     rng = np.random.default_rng(0)
-    data = simulate_greene(2_000, rng=4).data.assign(noise=rng.standard_normal(2_000))
+    data = simulate_greene(600, rng=4).data.assign(noise=rng.standard_normal(600))
     model = GreeneSelectionLogit.from_formula("y ~ x1 + x2", "s ~ x1 + x2 + noise", data)
-    with pytest.warns(WeakIdentificationWarning, match="has another maximum at error_corr"):
+    with pytest.warns(WeakIdentificationWarning):
         weak = model.fit()
     assert "the instrument is weak" in weak.weak
     assert "caution: Exclusion restriction: noise does not detectably move s" in sentences(weak)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoExclusionRestrictionWarning)
         warnings.simplefilter("ignore", WeakIdentificationWarning)
-        none = GreeneSelectionLogit.from_formula("y ~ x1 + x2", "s ~ x1 + x2", data).fit()
+        none = GreeneSelectionLogit.from_formula(
+            "y ~ x1 + x2", "s ~ x1 + x2", data, normalization="loading"
+        ).fit()
     assert "caution: No variable moves s without entering" in sentences(none)
 
 
@@ -299,7 +301,7 @@ def test_a_wide_profile_is_a_caution(results):
 
 
 def test_boundary_is_told():
-    simulated = simulate_greene(1_000, rng=4)
+    simulated = simulate_greene(400, rng=4)
     results = GreeneSelectionLogit.from_formula(
         simulated.formula, simulated.select_formula, simulated.data, normalization="free"
     ).fit()

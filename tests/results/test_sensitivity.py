@@ -109,7 +109,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("normalization", "held", "sigma"), CASES)
+@pytest.mark.parametrize(
+    ("normalization", "held", "sigma"),
+    [pytest.param(*case, marks=() if i in (0, 3) else pytest.mark.full)
+     for i, case in enumerate(CASES)],
+)  # fmt: skip
 def test_support_is_measured_from_the_maximum_along_the_path(normalization, held, sigma):
     results = fit(normalization, n=500, rng=4, sigma=1.5, rho=0.6)
     table = results.sensitivity(**{held: np.linspace(-0.5, 0.6, 7)}, variable="x1").table
@@ -127,7 +131,9 @@ def test_independence_that_the_data_reject_is_not_supported():
     assert table["supported"].tolist() == [False, False, False, False, True]
 
 
-@pytest.mark.parametrize("cls", [GreeneSelectionLogit, ProbitSelection])
+@pytest.mark.parametrize(
+    "cls", [GreeneSelectionLogit, pytest.param(ProbitSelection, marks=pytest.mark.full)]
+)
 def test_support_of_a_fixed_probit_dependence_agrees_with_the_profile(cls):
     results = fit({"sigma": math.inf, "rho": 0.0}, n=500, rng=4, cls=cls, sigma=3.0, rho=0.6)
     grid = np.linspace(-0.8, 0.95, 8)
@@ -292,7 +298,7 @@ def test_delta_intervals_cover_the_population():
     [
         (GreeneSelectionLogit, "loading"),
         pytest.param(GreeneSelectionLogit, "free", marks=pytest.mark.full),
-        (ProbitSelection, "probit"),
+        pytest.param(ProbitSelection, "probit", marks=pytest.mark.full),
     ],
 )
 def test_it_runs_where_the_likelihood_is_flat_in_the_dependence(cls, normalization):

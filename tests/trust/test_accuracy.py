@@ -188,8 +188,14 @@ def test_at_rho_zero_the_two_equations_separate(sigma):
 # -- defaults --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", range(5))
-@pytest.mark.parametrize("partitions", [False, True])
+@pytest.mark.parametrize(
+    ("number", "partitions"),
+    [
+        *((number, False) for number in range(5)),
+        (0, True),
+        *(pytest.param(number, True, marks=pytest.mark.full) for number in range(1, 5)),
+    ],
+)
 def test_reference_values_by_the_default_of_the_models(reference_dir, number, partitions):
     stored = json.loads((reference_dir / "greene_logit_logit_n5000_first500.json").read_text())
     at = stored["parameter_sets"][number]
@@ -268,10 +274,17 @@ def test_probabilities_add_up_at_hard_rows(form, dependence):
     np.testing.assert_allclose(p["p11"] + p["p10"], mean, rtol=1e-9)
 
 
+RARE = [(-40.0, 3.0), (-100.0, 10.0), (-700.0, 1.0), (-700.0, 20.0), (-5_000.0, 2.0)]
+
+
 @pytest.mark.parametrize(
-    ("a", "sigma"), [(-40.0, 3.0), (-100.0, 10.0), (-700.0, 1.0), (-700.0, 20.0), (-5_000.0, 2.0)]
+    ("form", "a", "sigma"),
+    [  # every outcome by one of the forms, in turn
+        pytest.param(form, *rare, id=f"{name}-{rare}", marks=() if i % 2 == j else pytest.mark.full)
+        for i, rare in enumerate(RARE)
+        for j, (name, form) in enumerate([("free", FreeForm()), ("loading", LoadingForm())])
+    ],
 )
-@pytest.mark.parametrize("form", [FreeForm(), LoadingForm()], ids=["free", "loading"])
 def test_the_log_of_a_rare_outcome_and_its_slope_keep_their_digits(form, a, sigma):
     """Log-probabilities of -700, and below what a float can hold as a probability."""
     dependence = np.array([math.log(sigma), 0.4] if isinstance(form, FreeForm) else [sigma])

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +23,33 @@ from statsmodels_mnar import GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
 from tests.patience import PATIENCE
 
-from .fits import CASES, everything, run, run_all, simulated
+from .fits import CASES, everything, run, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of small data and few draws
 ROOT = Path(__file__).resolve().parents[2]
 
 
+SOME = ("loading", "draws", "biascorr, network", "bootstrap")
+cases = pytest.mark.parametrize(
+    "names", [SOME, pytest.param(tuple(CASES), marks=pytest.mark.full)], ids=["some", "all"]
+)
+
+
+def bits(names=tuple(CASES)):
+    return {name: run(name).hex() for name in names}
+
+
 @pytest.fixture(scope="module")
-def expected():
-    """The bits of every case, alone in this process."""
-    return run_all()
+def alone():
+    """The bits of a case alone in this process."""
+    return cache(lambda name: run(name).hex())
+
+
+@pytest.fixture
+def expected(request, alone):
+    """Those of the test's cases, or of all."""
+    call = getattr(request.node, "callspec", None)
+    return {name: alone(name) for name in (call.params["names"] if call else CASES)}
 
 
 def in_a_process(threads, *how):
@@ -51,16 +69,17 @@ def in_a_process(threads, *how):
 
 @pytest.mark.full
 def test_a_second_run_has_the_same_bits(expected):
-    assert run_all() == expected
+    assert bits() == expected
 
 
-def test_two_threads_at_once_have_the_same_bits(expected):
-    """Every case in two threads beside each other, started together."""
+@cases
+def test_two_threads_at_once_have_the_same_bits(expected, names):
+    """Each case in two threads beside each other, started together."""
     together = threading.Barrier(2)
 
     def work(_):
         found = {}
-        for name in CASES:
+        for name in names:
             together.wait(timeout=PATIENCE)
             found[name] = run(name).hex()
         return found
@@ -74,7 +93,7 @@ def test_two_threads_can_share_a_model():
     model = GreeneSelectionLogit(**simulated(), normalization={"sigma": 1.0})
     alone = everything(model.fit())
     with ThreadPoolExecutor(2) as pool:
-        assert set(pool.map(lambda _: everything(model.fit()), range(4))) == {alone}
+        assert set(pool.map(lambda _: everything(model.fit()), range(2))) == {alone}
 
 
 @pytest.mark.full
@@ -97,25 +116,20 @@ def test_the_number_of_threads_changes_rounding_only(expected):
             np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
-def test_global_seeds_have_no_influence(expected):
+@cases
+def test_global_seeds_and_a_default_dtype_of_the_user_have_no_influence(expected, names):
     states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()  # noqa: NPY002
     try:
         random.seed(1)
         np.random.seed(1)  # noqa: NPY002
         torch.manual_seed(1)
-        assert run_all() == expected
+        torch.set_default_dtype(torch.float64)
+        assert bits(names) == expected
     finally:
+        torch.set_default_dtype(torch.float32)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
         torch.random.set_rng_state(states[2])
-
-
-def test_a_default_dtype_of_the_user_has_no_influence(expected):
-    torch.set_default_dtype(torch.float64)
-    try:
-        assert run_all() == expected
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 # -- arrays ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from statsmodels_mnar import Execution
 from statsmodels_mnar.engine.objective import Objective
 from statsmodels_mnar.errors import DesignError
 from statsmodels_mnar.models.many import fit_many
-from tests.trust.cases import GREENE, MODELS, Case, cases, fit, said
+from tests.trust.cases import BIASCORR, GREENE, MODELS, Case, cases, fit, said
 from tests.trust.oracle import log_rows
 
 
@@ -35,8 +36,19 @@ def share(of: float) -> settings:
     return settings(max_examples=max(2, math.ceil(of * settings().max_examples)))
 
 
-every_model = pytest.mark.parametrize("name", MODELS)
-every_likelihood = pytest.mark.parametrize("name", GREENE)
+turns = count()
+
+
+def in_turn(names: dict[str, Any]) -> pytest.MarkDecorator:
+    """Every model, of which the default run takes one likelihood and one BiasCorr, in turn."""
+    turn = next(turns)
+    default = {tuple(kind)[turn % len(kind)] for kind in (GREENE, BIASCORR)}
+    marks = {name: () if name in default else pytest.mark.full for name in names}
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=marks[name]) for name in names]
+    )
+
+
 EXACT = {"rtol": 1e-9, "atol": 1e-9}  # sums of a few hundred rows, in another order
 TRAINED = {"rtol": 1e-6, "atol": 1e-6}  # the first stages of BiasCorr are fits themselves
 
@@ -77,7 +89,7 @@ def check_same(one: Any, other: Any, params: Any, like: dict[str, float]) -> Non
 # -- the likelihood --------------------------------------------------------------------------------
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_the_likelihood_is_the_integral(name, data):
@@ -88,7 +100,7 @@ def test_the_likelihood_is_the_integral(name, data):
     assert_allclose(model.loglikeobs(params), weights * log_rows(model, params), rtol=1e-7)
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_rows_may_come_in_any_order(name, data):
@@ -102,7 +114,7 @@ def test_rows_may_come_in_any_order(name, data):
     assert_allclose(shuffled[by_row.index], by_row, **exactly(case))
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_terms_may_come_in_any_order(name, data):
@@ -135,7 +147,7 @@ def in_units(params: pd.Series, units: dict[str, tuple[float, float]]) -> pd.Ser
     return params
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_units_of_covariates_do_not_matter(name, data):
@@ -168,7 +180,7 @@ def mirrored(params: np.ndarray, model: Any) -> np.ndarray:
     return params * np.array(signs)
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_the_other_label_mirrors_beta_and_rho(name, data):
@@ -181,7 +193,7 @@ def test_the_other_label_mirrors_beta_and_rho(name, data):
     )
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_frequency_weights_are_repetitions(name, data):
@@ -199,7 +211,7 @@ def repeated(case: Case) -> Case:
     return replace(case, frame=case.frame.loc[rows].reset_index(drop=True), options=options)
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_sampling_weights_scale_the_likelihood(name, data):
@@ -221,7 +233,7 @@ def with_unselected(case: Case, index: np.ndarray) -> Case:
     return case.on(pd.concat([case.frame, rows], ignore_index=True), offset_select="offset_select")
 
 
-@every_likelihood
+@in_turn(GREENE)
 @share(0.3)
 @given(data=st.data())
 def test_unselected_rows_add_the_probability_of_their_index(name, data):
@@ -237,7 +249,7 @@ def test_unselected_rows_add_the_probability_of_their_index(name, data):
     assert_allclose(other.loglike(params) - one.loglike(params), added, **EXACT)
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_rows_that_were_never_to_be_selected(name, data):
@@ -299,7 +311,7 @@ def test_threads_do_not_matter(case):
         assert_allclose(score, found[0][1], rtol=1e-8, atol=1e-10 * np.abs(found[0][1]).max())
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_formulas_and_arrays_are_one_model(name, data):
@@ -343,7 +355,7 @@ def test_patsy_and_formulaic_make_the_same_columns(case, terms):
         assert_allclose(left @ coefficients, right, atol=1e-7)
 
 
-@every_model
+@in_turn(MODELS)
 @share(0.3)
 @given(data=st.data())
 def test_partitions_do_not_matter(name, data):
@@ -356,7 +368,7 @@ def test_partitions_do_not_matter(name, data):
     assert_allclose(other.score(params), one.score(params), rtol=1e-5, atol=1e-6)
 
 
-@every_likelihood
+@in_turn(GREENE)
 @share(0.3)
 @given(data=st.data())
 def test_probabilities_add_up(name, data):
