@@ -219,8 +219,8 @@ MUTATIONS = (
         "covariance: sandwich without a slice", f"{COV}:_sandwich", returned(times(1.2)), COVARIANCE
     ),
     Mutation(
-        "covariance: small-sample factor", f"{COV}:_hc1",
-        lambda function: importlib.import_module(f"{PACKAGE}.{COV}")._hc0, COVARIANCE,
+        "covariance: small-sample factor", f"{COV}:estimate",
+        given(0, lambda name: "HC0" if name == "HC1" else name), COVARIANCE,
     ),
     Mutation(
         "covariance: correction for few clusters", f"{COV}:meat_of_sums",
