@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,7 @@ from .questions import accept, refuse
 
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 HALF = len(BASE) // 2
+FAR = 10_000.0  # so far from zero a number of 32 bits has three decimals
 
 
 def model(data: Any, **options: Any) -> Any:
@@ -74,9 +76,11 @@ files_refused("a file that was cut", "z.parquet is among the files", "write it a
               z_parquet=b"PAR1" + bytes(50))  # fmt: skip
 files_taken("a column that only some files have and no formula reads",
             change=lambda d: d.assign(more=1.0))  # fmt: skip
-files_taken("integers in one file, numbers in the next",
-            first=lambda d: d.assign(s=d.s.astype("int8")),
-            change=lambda d: d.assign(s=d.s.astype(float)))  # fmt: skip
+accept(
+    T, "integers in one file, numbers in the next", "the fit in memory, no fraction lost",
+    ask=lambda: of_files(first=lambda d: d.assign(x=d.x.round().astype("int8"))),
+    equals=lambda: _memory_of(_first_half(x=BASE.x.round())),
+)  # fmt: skip
 files_taken("booleans in one file, integers in the next",
             change=lambda d: d.assign(s=d.s == 1))  # fmt: skip
 files_taken("nullable numbers in one file",
@@ -88,9 +92,56 @@ accept(
 )  # fmt: skip
 accept(
     T, "float32 in the first file", "the fit in memory, no digit of the second file lost",
-    ask=lambda: of_files(first=lambda d: d.assign(x=d.x.astype("float32"))),
-    equals=lambda: _rounded_first(),
+    ask=lambda: of_files(
+        first=lambda d: d.assign(x=(d.x + FAR).astype("float32")),
+        change=lambda d: d.assign(x=d.x + FAR),
+    ),
+    equals=lambda: _memory_of(_first_half(BASE.x + FAR, x=(BASE.x + FAR).astype("float32"))),
 )  # fmt: skip
+
+
+def of_categories() -> np.ndarray:
+    """Coefficients of a fit to two files, each with the categories that are in its rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i, half in enumerate((OF_LEVELS[HALF:], OF_LEVELS[:HALF])):  # that with a comes last
+            own = half.assign(g=half.g.astype("category"))
+            own.to_parquet(Path(folder, f"part-{i}.parquet"), index=False)
+        return _with_levels(folder)
+
+
+def _with_levels(data: Any) -> np.ndarray:
+    found = GreeneSelectionLogit.from_formula(
+        f"{OUTCOME} + g", SELECT, data, normalization="independent",
+        execution=Execution(partition_rows=150),
+    )  # fmt: skip
+    return np.asarray(found.fit().params)
+
+
+OF_LEVELS = BASE.sort_values("g", ignore_index=True)  # level a in the first half alone
+accept(T, "categories of its own in each file", "the coefficients of the text column",
+       ask=of_categories,
+       equals=lambda: _with_levels(
+           pd.concat([OF_LEVELS[HALF:], OF_LEVELS[:HALF]], ignore_index=True)))  # fmt: skip
+
+
+def rewritten(change: Callable[[Path], None]) -> Any:
+    """Clustered errors by name of a fit to a file that changes after the fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "loans.parquet")
+        BASE.to_parquet(path, index=False)
+        results = model(path).fit()
+        before = path.stat().st_mtime_ns
+        change(path)
+        if path.exists():
+            os.utime(path, ns=(before + 10_000_000, before + 10_000_000))
+        return results.get_robustcov_results("cluster", groups="k")
+
+
+CHANGED = "loans.parquet was written to or removed after it was opened"
+refuse(T, "a file that is written again after the fit, its rows in another order", DesignError,
+       CHANGED, ask=lambda: rewritten(lambda p: BASE[::-1].to_parquet(p, index=False)))  # fmt: skip
+refuse(T, "a file that is removed after the fit", DesignError, CHANGED,
+       ask=lambda: rewritten(lambda p: p.unlink()))  # fmt: skip
 
 
 def _memory_of(data: pd.DataFrame) -> float:
@@ -99,14 +150,17 @@ def _memory_of(data: pd.DataFrame) -> float:
     )
 
 
+def _first_half(otherwise: pd.Series | None = None, **columns: pd.Series) -> pd.DataFrame:
+    """The rows of both files, a column changed in those of the first."""
+    first = np.arange(len(BASE)) < HALF
+    ((name, changed),) = columns.items()
+    rest = BASE[name] if otherwise is None else otherwise
+    return BASE.assign(**{name: rest.where(~first, changed.astype(float))})
+
+
 def _unlabelled_first() -> float:
     first = np.arange(len(BASE)) < HALF
     return _memory_of(BASE.assign(y=BASE.y.where(~first), s=BASE.s.where(~first, 0)))
-
-
-def _rounded_first() -> float:
-    rounded = BASE.x.astype("float32").astype(float)
-    return _memory_of(BASE.assign(x=rounded.where(np.arange(len(BASE)) < HALF, BASE.x)))
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------

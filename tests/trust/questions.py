@@ -113,6 +113,7 @@ def by_hand(data: pd.DataFrame) -> np.ndarray:
 # ---- new data ------------------------------------------------------------------------------------
 
 T = "Predictions for new data"
+FILES_TO_FILES = ("results.predict_parquet(data, folder)",)  # which baselines do not have
 for _fit in (formulas, naive):
     _who = "" if _fit is formulas else " of a baseline"
     refuse(T, f"a level that was not seen{_who}", DesignError, "'q'", "not seen when the design",
@@ -131,6 +132,10 @@ for _fit in (formulas, naive):
            ask=lambda f=_fit: f().predict(NEW[["x", "w"]].to_numpy()))  # fmt: skip
     refuse(T, f"which is misspelled{_who}", ValueError, "which='men' is unknown; use",
            ask=lambda f=_fit: f().predict(NEW, which="men"))  # fmt: skip
+    for _kind, _path in (("text", "new.parquet"), ("a Path", Path("new.parquet"))):
+        refuse(T, f"a path as {_kind}{_who}", DesignError, "which names files",
+               "pandas.read_parquet(data)", *FILES_TO_FILES[: _fit is formulas],
+               ask=lambda f=_fit, p=_path: f().predict(p))  # fmt: skip
 refuse(T, "z is missing and needed", DesignError, "data lacks the column(s) z",
        ask=lambda: formulas().predict(NEW.drop(columns="z"), which="prob-select"))  # fmt: skip
 for _name, _data in {
@@ -238,6 +243,29 @@ EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
 for _name, (_options, _text) in EFFECTS.items():
     refuse(T, f"effects: {_name}", ValueError, _text,
            ask=lambda o=_options: formulas().get_margeff(**o))  # fmt: skip
+
+
+def effects(data: Any = None) -> np.ndarray:
+    """Effects with their errors; of data whose numbers are levels there would be more of them."""
+    return formulas().get_margeff(variables=["x", "w"], data=data).summary_frame().to_numpy()
+
+
+@cache
+def of_objects() -> Any:
+    return GreeneSelectionLogit.from_formula(
+        FACTOR, SELECT, BASE.astype(object), normalization="loading"
+    ).fit()
+
+
+accept(T, "effects: numbers in columns of objects", "one slope each, those of numeric columns",
+       ask=lambda: of_objects().get_margeff(variables=["x", "w"]).margeff,
+       equals=lambda: effects()[:, 0])  # fmt: skip
+accept(T, "effects: new data of objects", "the effects and errors of numeric columns",
+       ask=lambda: effects(NEW.astype(object)), equals=lambda: effects(NEW))  # fmt: skip
+accept(T, "probabilities along x, other numbers in columns of objects",
+       "those of numeric columns, held at their means",
+       ask=lambda: of_objects().probabilities_along("x", [0.0, 1.0]),
+       equals=lambda: formulas().probabilities_along("x", [0.0, 1.0]))  # fmt: skip
 for _alpha in (-1, 0, 5, np.nan):
     refuse(T, f"intervals at alpha={_alpha}", ValueError, "alpha=", "must lie between 0 and 1",
            ask=lambda a=_alpha: formulas().conf_int(a))  # fmt: skip
@@ -395,6 +423,49 @@ def _of_rows(data: pd.DataFrame, subset: Any) -> np.ndarray:
     )
     return np.asarray(model.fit(cov_type="cluster", cov_kwds={"groups": "k"}).bse)
 
+
+T = "Levels that nobody ordered"
+LATE = BASE.sort_values("g", ascending=False, ignore_index=True)  # its first rows have level c
+
+
+def polars_levels(data: pd.DataFrame, kind: Any = None) -> Any:
+    polars = pytest.importorskip("polars")
+    return polars.from_pandas(data).with_columns(polars.col("g").cast(kind or polars.Categorical))
+
+
+def arrow_levels(data: pd.DataFrame) -> Any:
+    table = pytest.importorskip("pyarrow").Table.from_pandas(data, preserve_index=False)
+    at = table.column_names.index("g")
+    return table.set_column(at, "g", table.column(at).dictionary_encode())
+
+
+def of_levels(data: Any, new: Any = None, rows: int | None = None) -> np.ndarray:
+    """Coefficients, which change with the reference level, and predictions for new data."""
+    results = GreeneSelectionLogit.from_formula(
+        f"{OUTCOME} + g", SELECT, data, normalization="independent",
+        execution=None if rows is None else Execution(partition_rows=rows),
+    ).fit()  # fmt: skip
+    return np.r_[results.params, results.predict(data if new is None else new)]
+
+
+LEVELS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "polars' Categorical": polars_levels,
+    "lazy polars' Categorical": lambda d: polars_levels(d).lazy(),
+    "an Arrow dictionary": arrow_levels,
+}
+for _name, _make in LEVELS.items():
+    accept(T, f"{_name}, c in the first row", "the coefficients of the text column",
+           ask=lambda make=_make: of_levels(make(LATE)),
+           equals=lambda: of_levels(LATE))  # fmt: skip
+    accept(T, f"{_name}, in partitions", "the coefficients of the text column",
+           ask=lambda make=_make: of_levels(make(LATE), rows=150),
+           equals=lambda: of_levels(LATE, rows=150))  # fmt: skip
+    accept(T, f"{_name}, new data with other first rows", "the probabilities of the text column",
+           ask=lambda make=_make: of_levels(make(LATE), make(NEW[::-1])),
+           equals=lambda: of_levels(LATE, NEW[::-1]))  # fmt: skip
+accept(T, "polars' Enum, whose order somebody chose", "the coefficients of pandas' categories",
+       ask=lambda: of_levels(polars_levels(BASE, pytest.importorskip("polars").Enum(list("bca")))),
+       equals=lambda: of_levels(BASE.assign(g=pd.Categorical(BASE.g, list("bca")))))  # fmt: skip
 
 T = "Names in HTML"
 
