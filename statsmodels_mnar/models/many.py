@@ -24,9 +24,10 @@ def fit_many(
 ) -> Iterator[SelectionResultsWrapper | str]:
     """Newton fits of models that differ in their data only.
 
-    Members whose search ends elsewhere than at an interior maximum are fitted again by their own
-    ``fit``, which knows faces and names what is wrong; so are models with sigma and rho both free,
-    and those with a number of nodes of their own, which only ``fit`` checks to be enough.
+    Members with several maxima, or whose search ends elsewhere than at an interior one, are fitted
+    by their own ``fit``, which compares maxima, knows faces and names what is wrong; so are models
+    with sigma and rho both free, and those with a number of nodes of their own, which only ``fit``
+    checks to be enough.
 
     Yields
     ------
@@ -60,11 +61,12 @@ def fit_many(
     apart = fit_independents(plain, probit=first._probit_outcome, penalty=penalty)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])
-    starts = tops_many(objective, coef, fixed, spec.free)
+    starts, single = tops_many(objective, coef, fixed, spec.free)
     parts = maximize_many(objective, starts, free=first._estimated)
     solutions = (solution for part in parts for solution in part)
-    for model, start, independent, solution in zip(models, starts, apart, solutions, strict=True):
-        if not (independent.converged and solution.status.converged):
+    members = zip(models, starts, single, apart, solutions, strict=True)
+    for model, start, one_top, independent, solution in members:
+        if not (one_top and independent.converged and solution.status.converged):
             yield _fit_alone(model, cov_type)
             continue
         used, faces = start[model._estimated], {"independent": independent.value}

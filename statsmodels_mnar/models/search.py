@@ -161,9 +161,9 @@ def _to_the_ends(
     few steps; from the grid it would creep there.
     """
     form = objective.form
-    if not isinstance(form, LoadingForm | ProbitForm) or not free.any():
+    far = _far(objective, free)
+    if far is None:
         return fitted
-    far = _FAR if isinstance(form, ProbitForm) else math.sqrt(LOGISTIC_VARIANCE) * math.sinh(_FAR)
     lower, upper = _held_at(objective, [fitted[0], fitted[-1]], [-far, far], held)
     ends = {-1: [lower, fitted[0], fitted[1]], 1: [upper, fitted[-1], fitted[-2]]}
     at_bound: dict[int, list[Solution]] = {-1: [], 1: []}
@@ -192,19 +192,48 @@ def _held_at(
     return _climb(objective, starts, held, {"maxiter": 2 * _HELD_STEPS})
 
 
-def tops_many(objective: Objective, coefs: Floats, fixed: Floats, free: Mask) -> Floats:
-    """(B, P) start values of the members of a batch that have rows of their own.
+def tops_many(
+    objective: Objective, coefs: Floats, fixed: Floats, free: Mask
+) -> tuple[Floats, Mask]:
+    """Start values of the members of a batch that have rows of their own.
 
-    Each starts at the value of the grid whose coefficients, once fitted, are the most likely.
+    Returns
+    -------
+    starts : ndarray
+        (B, P): the value of the grid whose coefficients, once fitted, are the most likely.
+    single : ndarray of bool
+        (B,) whether the profile over the grid has that top only, inside; others need a search of
+        their own.
     """
     grids = np.stack([grid_starts(objective, coef, fixed, free) for coef in coefs], axis=1)
     if len(grids) == 1:
-        return grids[0]
+        return grids[0], np.ones(len(coefs), dtype=bool)
     held = np.concatenate([np.ones(coefs.shape[1], dtype=bool), np.zeros_like(free)])
     fitted = [_climb(objective, starts, held, {"maxiter": _HELD_STEPS}) for starts in grids]
+    far = _far(objective, free)
+    if far is not None:
+        lower, upper = (
+            _held_at(objective, end, [value] * len(end), held)
+            for end, value in ((fitted[0], -far), (fitted[-1], far))
+        )
+        fitted = [lower, *fitted, upper]
     values = np.array([[comparable(s) for s in at] for at in fitted])
     best = np.argmax(values, axis=0)
-    return np.stack([fitted[i][b].params for b, i in enumerate(best)])
+    single = [
+        _local_maxima(own) == [top] and 0 < top < len(fitted) - 1
+        for own, top in zip(values.T, best, strict=True)
+    ]
+    starts = np.stack([fitted[i][b].params for b, i in enumerate(best)])
+    return starts, np.array(single)
+
+
+def _far(objective: Objective, free: Mask) -> float | None:
+    """The dependence tried beyond the grid, in forms whose corner lies there."""
+    if not isinstance(objective.form, LoadingForm | ProbitForm) or not free.any():
+        return None
+    if isinstance(objective.form, ProbitForm):
+        return _FAR
+    return math.sqrt(LOGISTIC_VARIANCE) * math.sinh(_FAR)
 
 
 def _coarse(objective: Objective) -> Objective:

@@ -24,7 +24,7 @@ RUNS = {
         {"scorecards.png", "sensitivity.png", "report.html"},
     ),
     "from_target": (2_000, "On the target", {"soft_selection.png"}),
-    "gpu": (1_000, "device='auto' used", {"device.png"}),
+    "gpu": (6_000, "device='auto' used", {"device.png"}),
     "distributed": (2_000, "Largest difference from the estimates in memory", {"clusters.png"}),
 }
 

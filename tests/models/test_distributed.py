@@ -214,7 +214,7 @@ FACES = {
     "corner": (
         lambda: simulate_greene(120, rng=9).data,
         "RHO_PLUS",
-        {"sigma": np.inf, "rho": 0.9999},
+        {"sigma": np.inf, "rho": 1.0},
     ),
 }
 
