@@ -133,9 +133,7 @@ class BootstrapResults(Replicates):
             raise ValueError("apply needs the replicates of a fit, not those of a quantity")
 
         def value(params: Floats) -> pd.Series:
-            at = self.source._copied()
-            at.params = params
-            found = function(at)
+            found = function(self.source._at_params(params))
             return found if isinstance(found, pd.Series) else pd.Series(np.atleast_1d(found))
 
         frame = pd.DataFrame([value(params) for params in self.replicates.to_numpy()])

@@ -205,6 +205,16 @@ class SelectionResults(
         other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
         return other
 
+    def _at_params(self, params: Any) -> Self:
+        """These results at other parameters, such as those of a bootstrap replicate.
+
+        They are not at a maximum of the likelihood, so their intervals are always Wald's.
+        """
+        other = self._copied()
+        other.params = params
+        other._summary_cache("weak", tuple)
+        return other
+
     def conf_int(self, alpha: float = 0.05, *, interval: str | None = None) -> Any:
         """Intervals of the parameters at level 1 - ``alpha``.
 
