@@ -21,7 +21,7 @@ from statsmodels_mnar.replicate.tables import Settings, beside_paper, missingnes
 def drug(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A made file in the format of the Drug data."""
     rng = np.random.default_rng(0)
-    n = 120
+    n = 200
     scores = rng.standard_normal((n, 12)).round(4)
     used = rng.random((n, 19)) < 1 / (1 + np.exp(-scores[:, [4]]))
     frame = pd.concat(

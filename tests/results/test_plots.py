@@ -120,7 +120,7 @@ def test_profile_curve_lies_on_values_that_it_was_not_given(results):
 
 @pytest.mark.full
 def test_profile_of_an_open_side_says_so(free_form):
-    found = free_form.profile("sigma", grid=[0.5, 1.0, 2.0])
+    found = free_form.profile("sigma")
     assert found.open[1]
     ax = free_form.plot_profile(found)
     labels = ax.get_legend_handles_labels()[1]
