@@ -172,8 +172,9 @@ def half_line(
     b = torch.where(whole_line, _WHOLE_LINE, side * b)
     loading = side * loading[:, None]
     integral = _integral(a, b, loading, block.sign, nodes, link, order)
-    below = _rows_below(integral.relative, nodes.floor)
-    for member, row in zip(*(index.split(_LOG_ROWS) for index in below), strict=True):
+    members, rows = _rows_below(integral.relative, nodes.floor)
+    for first in range(0, len(rows), _LOG_ROWS):
+        member, row = members[first : first + _LOG_ROWS], rows[first : first + _LOG_ROWS]
         exact = _log_space(
             a[member, row], b[member, row], loading[member, row],
             entries(block.sign, member, row), nodes, link,

@@ -13,6 +13,7 @@ from scipy import integrate
 from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import multivariate_normal
 
+from statsmodels_mnar.engine import halfline
 from statsmodels_mnar.engine.forms import LoadingForm, ProbitForm
 from statsmodels_mnar.engine.fullline import full_line
 from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, STEEP, HalfNodes, half_line
@@ -287,3 +288,15 @@ def test_members_with_small_and_large_loadings_share_a_batch():
         alone = form.terms(a[None], b[None], one, block, form.nodes(one.numpy(), CPU), 1)
         torch.testing.assert_close(together.value[m], alone.value[0], rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(together.first[:, m], alone.first[:, 0], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("loading", [0.8, 20.0])
+def test_ordinary_rows_do_not_enter_log_space(loading, monkeypatch):
+    """It finds a mode by bisection, which costs more than all the rest of a small evaluation."""
+    a, b = torch.linspace(-1.0, 1.0, 50), torch.linspace(1.0, -0.5, 50)
+    block = make_block(torch.ones(50), torch.ones(50))
+    monkeypatch.setattr(halfline, "_log_space", None)  # calling it would fail
+    at = torch.tensor([[loading]], dtype=torch.float64)
+    nodes = LoadingForm().nodes(at.numpy(), CPU)
+    terms = LoadingForm().terms(a[None].double(), b[None].double(), at, block, nodes, 2)
+    assert torch.isfinite(terms.value).all()
