@@ -272,7 +272,7 @@ def _over_index(
     cdf = torch.where(side[:, None] * w > 0.0, more, torch.mul(e, more, out=product))
     J = torch.mul(cdf, density, out=product).sum(1)
     # Beyond the panels F is one: above for a positive loading, below for a negative one.
-    end = side * (step.reach * side - center) / m  # -u above, u below
+    end = side * (step.reach * side - center) / m  # u above, -u below
     above = ndtr(torch.minimum(-end, b))
     below = torch.clamp(torch.where(b < 0.0, ndtr(b) - ndtr(end), ndtr(-end) - ndtr(-b)), min=0.0)
     J = J + torch.where(side > 0.0, above, below)
