@@ -295,7 +295,7 @@ MUTATIONS = (
         "profile: too narrow a cut", "inference.profile:_pieces", given(2, times(0.9)), PROFILE
     ),
     Mutation(
-        "weak fits: a union that leaves the ends out", "inference.across:Across.union",
+        "weak fits: a union that leaves the ends out", "inference.across:Across.interval",
         returned(times(0.99)), "inference/test_across.py results/test_weak.py",
     ),
     Mutation(

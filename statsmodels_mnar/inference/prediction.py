@@ -50,7 +50,7 @@ class Prediction:
         """(m, 2) intervals at level 1 - ``alpha``, inside (0, 1) for probabilities."""
         check_alpha(alpha)
         if self.across is not None:
-            ends = self.across.union(alpha)
+            ends = self.across.interval(alpha)
             return expit(ends) if self.probability else ends
         z = norm.ppf([alpha / 2, 1 - alpha / 2])
         if not self.probability:

@@ -426,6 +426,7 @@ def _known(record: _Value) -> dict[str, Any]:
         known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
         if not record.at("across").absent:
             known["across"] = _across(record.at("across"))
+    known["skewed"] = "across" in known
     return known
 
 
@@ -447,6 +448,7 @@ def _across(found: _Value) -> Across:
         coef=np.stack([row.vector(columns) for row in coef]),
         cov=np.stack([matrix.matrix(columns) for matrix in cov]),
         limits=(limits[0].any_number(), limits[1].any_number()),
+        conservative=not found.has("conservative") or found.at("conservative").flag(),
     )
 
 

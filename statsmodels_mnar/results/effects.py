@@ -74,7 +74,7 @@ class MarginalEffects:
     method: str
     title: str
     endog_name: str
-    across: Targets | None = None  # where intervals are the union over error correlations
+    across: Targets | None = None  # where intervals are not Wald's
 
     @property
     def interval(self) -> str:
@@ -108,7 +108,7 @@ class MarginalEffects:
         """(V, 2) intervals at level 1 - ``alpha``; see :attr:`interval`."""
         check_alpha(alpha)
         if self.across is not None:
-            return self.across.union(alpha)
+            return self.across.interval(alpha)
         return (
             self.margeff[:, None] + norm.ppf([alpha / 2, 1 - alpha / 2]) * self.margeff_se[:, None]
         )
@@ -214,8 +214,8 @@ class Effects(GenericLikelihoodModelResults):
         data : DataFrame, optional
             With ``variables``: other rows than the model's own.
         interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`: by default "profile" where the fit is weak. P-values
-            agree with the intervals; standard errors are Wald's.
+            As in :meth:`get_prediction`. P-values agree with the intervals; standard errors are
+            Wald's.
 
         Returns
         -------

@@ -210,10 +210,11 @@ class Predictions(GenericLikelihoodModelResults):
         cov : array_like, DataFrame or BootstrapResults, optional
             Covariance of the parameters in place of the fit's.
         interval : {"wald", "profile"}, optional
-            "wald" takes the likelihood for a parabola; "profile" is the union of the intervals at
-            every error correlation that the likelihood supports, which holds where the data say
-            little about it. By default "profile" for averages where the fit is weak (see
-            ``results.weak``), else "wald".
+            "wald" takes the likelihood for a parabola. "profile" refits the model over the error
+            correlations: the interval is that of the profile likelihood or, where the fit is weak
+            (see ``results.weak``), the union of the intervals at every error correlation that the
+            likelihood supports. By default "profile" for averages where the fit is weak or the
+            likelihood far from a parabola, else "wald".
 
         Returns
         -------
@@ -231,7 +232,7 @@ class Predictions(GenericLikelihoodModelResults):
         >>> prevalence = model.fit().get_prediction(average=True)
         >>> prevalence.summary_frame().round(3)
                  predicted     se  ci_lower  ci_upper
-        average      0.389  0.017     0.356     0.423
+        average      0.389  0.017     0.357     0.424
         """
         covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
         averaged = average or agg_weights is not None

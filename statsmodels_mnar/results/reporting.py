@@ -125,9 +125,9 @@ class Reporting(GenericLikelihoodModelResults):
           ``hessian``
         - ``independence``: method, statistic, df, p_value; null for BiasCorr
         - ``instrument``: columns, statistic, df, pvalue, offset, known, why
-        - ``weak``: the sentences of ``results.weak``, none where the intervals are Wald's;
-          ``across``: u, lr, error_corr, sigma, rho, coef, cov, limits of the refits over error
-          correlations from which "profile" intervals follow, null where the fit is not weak
+        - ``weak``: the sentences of ``results.weak``; ``across``: u, lr, error_corr, sigma, rho,
+          coef, cov, limits and conservative of the refits over error correlations from which
+          "profile" intervals follow, null where the intervals are Wald's
         - ``accuracy``: rule, finer, difference, shift, simulated, replaced
         - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
           other models

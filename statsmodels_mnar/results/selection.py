@@ -213,6 +213,7 @@ class SelectionResults(
         other = self._copied()
         other.params = params
         other._summary_cache("weak", tuple)
+        other._summary_cache("skewed", bool)
         return other
 
     def conf_int(self, alpha: float = 0.05, *, interval: str | None = None) -> Any:
@@ -222,9 +223,8 @@ class SelectionResults(
         ----------
         alpha : float
         interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. With
-            sigma and rho both estimated the coefficients' unit changes with sigma, and their
-            intervals are always Wald's.
+            As in :meth:`get_prediction`. With sigma and rho both estimated the coefficients' unit
+            changes with sigma, and their intervals are always Wald's.
         """
         check_alpha(alpha)
         found = super().conf_int(alpha)
@@ -232,21 +232,20 @@ class SelectionResults(
             across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
             found = np.array(found)
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
-            found[:n_coef] = across.union(across.coef, se, alpha)
+            found[:n_coef] = across.interval(across.coef, se, alpha)
             if self._form.kind == "loading":  # coefficients that grow with it without bound
                 p = self.model.k_outcome
                 found[:p] = across.unbounded(found[:p], across.coef[:, :p], se[:, :p], alpha)
             for j, (values, limits) in enumerate(self._dependence_across()):
                 pieces = across.ranges(values, limits, alpha)
-                wald = found[n_coef + j]
-                found[n_coef + j] = np.fmin(pieces[0][0], wald[0]), np.fmax(pieces[-1][1], wald[1])
+                found[n_coef + j] = pieces[0][0], pieces[-1][1]
         return found
 
     @property
     def pvalues(self) -> Floats:
         """Two-sided, of zero.
 
-        Normal or, where the fit is :attr:`weak`, the smallest level at which the interval of
+        Normal or, where intervals are made by "profile", the smallest level at which that of
         :meth:`conf_int` excludes zero.
         """
         found = super().pvalues
@@ -287,7 +286,7 @@ class SelectionResults(
 
     @property
     def weak(self) -> tuple[str, ...]:
-        """Why Wald intervals may not hold here, in words; empty where they do.
+        """Why the data say little about the dependence, in words; empty where they say enough.
 
         Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
         correlations that the likelihood supports.
@@ -308,7 +307,7 @@ class SelectionResults(
         return weak.doubt(self)
 
     def _by_profile(self, interval: str | None, *, automatic: bool = True) -> bool:
-        """Whether intervals are the union over error correlations."""
+        """Whether intervals are made from refits over the error correlations."""
         if interval not in (None, "wald", "profile"):
             raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
         if interval is not None:
@@ -316,8 +315,11 @@ class SelectionResults(
         if isinstance(self.model.design, SavedDesign):  # what the fit did
             at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
         else:
-            at_hand = not self.model._in_partitions and self.nobs <= weak.MOST_ROWS
-        return automatic and at_hand and bool(self.weak)
+            at_hand = self.nobs <= weak.MOST_ROWS
+        return automatic and at_hand and (bool(self.weak) or self._skewed())
+
+    def _skewed(self) -> bool:
+        return self._summary_cache("skewed", lambda: weak.skewed(self))
 
     def _across(self) -> Across:
         return self._summary_cache("across", lambda: weak.across(self))
@@ -478,8 +480,8 @@ class SelectionResults(
         ----------
         alpha : float
         interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`: by default "profile" where the fit is :attr:`weak`. It is
-            then the smallest interval that holds the profile set and Wald's interval.
+            As in :meth:`get_prediction`: "profile" is the smallest interval that holds every value
+            which a likelihood ratio test accepts.
         """
         check_alpha(alpha)
         free = self._form.free
@@ -493,20 +495,16 @@ class SelectionResults(
             )
             table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
         if self._by_profile(interval):
-            ends = self._widened(table, alpha)
-            for name, (low, high) in ends.items():
-                table.loc[name, table.columns[2:]] = low, high
+            for name, (low, high) in self._profile_ends(alpha).items():
+                if name in table.index:
+                    table.loc[name, table.columns[2:]] = low, high
         return table
 
-    def _widened(self, wald: pd.DataFrame, alpha: float) -> dict[str, tuple[float, float]]:
-        """Intervals of the dependence that hold both the profile set and Wald's interval.
-
-        A profile set alone, used only where the likelihood is skewed, would cover less often than
-        if it were always used: those are the samples in which it misses.
-        """
+    def _profile_ends(self, alpha: float) -> dict[str, tuple[float, float]]:
+        """Ends of the profile sets of the dependence, by name."""
         across = self._across()
         pieces = across.pieces(alpha)
-        own = "error_corr" if "error_corr" in wald.index else "rho"
+        own = "rho" if self.model._probit_outcome else "error_corr"
         ends = {own: (pieces[0][0], pieces[-1][1])}
         if self._form.kind == "probit":
             ends["rho"] = ends[own]
@@ -515,13 +513,7 @@ class SelectionResults(
             sizes = np.abs([end for piece in loading for end in piece])
             zero = any(low <= 0.0 <= high for low, high in loading)
             ends["sigma"] = (0.0 if zero else float(sizes.min()), float(sizes.max()))
-        old = wald.iloc[:, 2:].to_numpy(dtype=float)
-        known = dict(zip(wald.index, old, strict=True))
-        return {
-            name: (float(np.fmin(low, known[name][0])), float(np.fmax(high, known[name][1])))
-            for name, (low, high) in ends.items()
-            if name in known
-        }
+        return ends
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -644,7 +636,7 @@ class SelectionResults(
     def __getstate__(self) -> dict[str, Any]:
         model = self.model
         if self._is_likelihood and model._in_partitions and model._rows is not None:
-            _ = self.llnull, self.weak  # the rows do not travel
+            _ = self.llnull, self.weak, self._skewed()  # the rows do not travel
         return super().__getstate__()
 
     def remove_data(self) -> None:

@@ -90,6 +90,12 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(results.weakness)
     if results.weak:
         found.append(_weak_note(results))
+    elif results._by_profile(None):
+        found.append(
+            f"The likelihood is skewed in the error correlation: {_profiled_what(results)} are "
+            "those of the profile likelihood. Standard errors are Wald's; interval='wald' gives "
+            "its intervals."
+        )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
     elif np.isnan(results.bse).any():
@@ -105,16 +111,17 @@ def _weak_note(results: SelectionResults) -> str:
             "that hold; with so many rows it is not done without being asked for."
         )
     sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
-    what = (
-        "intervals of probabilities and effects, and of error_corr,"
-        if (results._two_dependence_parameters())
-        else "intervals and P-values"
-    )
     return (
-        f"{why} A Wald interval would not hold: the {what} are those over every error correlation "
-        f"that the likelihood supports (95% set {sets}). Those of the dependence hold Wald's too. "
-        "Standard errors are Wald's; interval='wald' gives its intervals."
+        f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
+        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are Wald's; "
+        "interval='wald' gives its intervals."
     )
+
+
+def _profiled_what(results: SelectionResults) -> str:
+    if results._two_dependence_parameters():
+        return "intervals of probabilities, effects and error_corr"
+    return "intervals and P-values"
 
 
 def _boundary_note(results: SelectionResults) -> str:

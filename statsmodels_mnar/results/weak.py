@@ -1,4 +1,4 @@
-"""Fits of which the data say little: how they are recognised, and refits over what they support."""
+"""Whether Wald intervals hold, and refits over the error correlations where they do not."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Floats = NDArray[np.float64]
 
 CORNER = 0.999  # an error correlation beyond which the errors are one
 SURE = 0.1  # standard error of atanh(error_corr) below which the likelihood is a parabola
-ROOTS = (0.7, 1.5)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
+ROOTS = (0.9, 1.1)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
 MOST_ROWS = 200_000  # up to which refits are made without being asked for
 _CUT = float(chi2.ppf(0.95, 1))
-_POINTS = 5  # of the profile around the estimate, besides those over its whole range
+# Of the profile around the estimate, besides those over its whole range: the union of a weak fit is
+# decided by the ends of the set, a profile likelihood by its middle.
+_POINTS_WEAK, _POINTS = 5, 9
 
 
 def reasons(results: Any) -> tuple[str, ...]:
-    """Why Wald intervals may not hold; empty where they do.
+    """Why the data say little about the dependence; empty where they do not.
 
     Of a fit that is at a maximum of a likelihood with one error correlation to estimate: it lies at
-    a corner; another maximum is within the 95% cut; the instrument is weak or absent; or the
-    likelihood at the ends of Wald's interval of the error correlation is not what a parabola has
-    there.
+    a corner; another maximum is within the 95% cut; or the instrument is weak or absent.
     """
-    if results._profile_refusal() is not None or not _estimated(results):
+    if not _judged(results):
         return ()
     found = []
     if results.status is Status.FLAT:
@@ -52,9 +52,16 @@ def reasons(results: Any) -> tuple[str, ...]:
     verdict = results.instrument.verdict
     if verdict in ("weak", "none"):
         found.append("the instrument is weak" if verdict == "weak" else "there is no instrument")
-    if not found and not _parabola(results):
-        found.append("the likelihood is not a parabola in the error correlation")
     return tuple(found)
+
+
+def skewed(results: Any) -> bool:
+    """Whether the likelihood at the ends of Wald's interval of error_corr is not a parabola's."""
+    return _judged(results) and not _parabola(results)
+
+
+def _judged(results: Any) -> bool:
+    return results._profile_refusal() is None and _estimated(results)
 
 
 def _rivals(results: Any) -> list[tuple[Any, Any]]:
@@ -100,8 +107,6 @@ def _estimated(results: Any) -> bool:
 
 def _parabola(results: Any) -> bool:
     """Whether the likelihood ratio at the ends of Wald's interval is about that of the interval."""
-    if results.model._in_partitions:
-        return True  # not looked at: two more fits of all partitions
     table = results.dependence_table(0.05, interval="wald")
     row = table.loc["error_corr" if "error_corr" in table.index else "rho"].to_numpy(dtype=float)
     se = row[1] / (1.0 - row[0] ** 2)
@@ -132,9 +137,12 @@ def across(results: Any) -> Across:
     """Refits with the error correlation held, over the values that may be supported."""
     results._check_profile()
     path = _closed(results).path("error_corr")
-    traced: Traced = trace(path, results.llf, points=_POINTS)
-    points = [p for p in traced.points if 2.0 * (traced.top - p.solution.value) <= FARTHEST]
-    known = [(point, _conditional(point)) for point in points]
+    points = _POINTS_WEAK if results.weak else _POINTS
+    traced: Traced = trace(path, results.llf, points=points)
+    near = [2.0 * (traced.top - p.solution.value) <= FARTHEST for p in traced.points]
+    # One value beyond on each side: a set whose end is the last value would count as open.
+    kept = np.convolve(near, [1, 1, 1], mode="same") > 0
+    known = [(p, _conditional(p)) for p, keep in zip(traced.points, kept, strict=True) if keep]
     known = [(point, at) for point, at in known if np.isfinite(at[1]).all()]
     finite = [p.u for p, _ in known if math.isfinite(p.u)]
     reach = {-math.inf: min(finite) - 1.0, math.inf: max(finite) + 1.0}
@@ -148,6 +156,7 @@ def across(results: Any) -> Across:
         coef=np.stack([coef for _, (coef, _) in known]),
         cov=np.stack([cov for _, (_, cov) in known]),
         limits=(float(path.limits[0]), float(path.limits[1])),
+        conservative=bool(results.weak),
     )
 
 

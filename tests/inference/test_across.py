@@ -1,6 +1,8 @@
-"""Unions of conditional intervals over the error correlations that a likelihood supports."""
+"""Intervals over the error correlations that a likelihood supports."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def parabola(u: np.ndarray, centre: float = 0.0, width: float = 0.4) -> Across:
 
 
 def ends(across: Across, alpha: float = 0.05) -> tuple[float, float]:
-    (low, high) = across.union(across.coef, np.sqrt(across.cov[:, :, 0]), alpha)[0]
+    (low, high) = across.interval(across.coef, np.sqrt(across.cov[:, :, 0]), alpha)[0]
     return low, high
 
 
@@ -37,16 +39,25 @@ def test_the_union_is_that_of_the_conditional_intervals(alpha):
     assert across.pieces(alpha)[0] == pytest.approx((np.tanh(-0.4 * z), np.tanh(0.4 * z)), abs=0.01)
 
 
-def test_p_values_agree_with_the_intervals():
-    across = parabola(np.linspace(-1.4, 1.4, 57))
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+def test_the_profile_likelihood_of_a_normal_one_gives_walds_interval(alpha):
+    """The variance of 2 + 3u is that given u and that which u brings."""
+    across = replace(parabola(np.linspace(-1.4, 1.4, 29)), conservative=False)
+    reach = norm.ppf(1.0 - alpha / 2.0) * np.hypot(3.0 * 0.4, 0.5)
+    assert ends(across, alpha) == pytest.approx((2.0 - reach, 2.0 + reach), abs=0.01)
+
+
+@pytest.mark.parametrize("conservative", [True, False])
+def test_p_values_agree_with_the_intervals(conservative):
+    across = replace(parabola(np.linspace(-1.4, 1.4, 57)), conservative=conservative)
     estimate = across.coef - np.array([2.0, 0.5, -1.0])  # at 0, 1.5 and 3
     se = np.full_like(estimate, 0.5)
     p = across.pvalues(estimate, se)
     for j, value in enumerate(p):
         if value < 0.9:
-            low, high = across.union(estimate[:, [j]], se[:, [j]], float(value) * 1.1)[0]
+            low, high = across.interval(estimate[:, [j]], se[:, [j]], float(value) * 1.1)[0]
             assert not low < 0.0 < high
-        low, high = across.union(estimate[:, [j]], se[:, [j]], float(value) * 0.9)[0]
+        low, high = across.interval(estimate[:, [j]], se[:, [j]], float(value) * 0.9)[0]
         assert low < 0.0 < high
     assert p[0] == pytest.approx(1.0, abs=0.05)
 
@@ -79,8 +90,8 @@ def test_a_few_values_keep_the_ends_of_the_set():
     u = np.sort(np.append(np.linspace(-1.4, 1.4, 20), [-0.4 * np.sqrt(CUT), 0.4 * np.sqrt(CUT)]))
     whole = parabola(u)
     few = whole.thin()
-    assert len(few.u) == 9
+    assert len(few.u) == 11
     assert ends(few) == pytest.approx(ends(whole), abs=0.02)
     targets = Targets(few, few.coef, np.sqrt(few.cov[:, :, 0]))
-    assert targets.union(0.05)[0] == pytest.approx(ends(few))
+    assert targets.interval(0.05)[0] == pytest.approx(ends(few))
     assert targets.pvalues().shape == (1,)

@@ -172,7 +172,10 @@ def quantities(results) -> pd.DataFrame:
         rows[f"unselected{name}"] = tuple(hidden.to_numpy()[0])
     columns = ["estimate", "std_error", "conf_low", "conf_high"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    frame.loc["weak"] = [float(bool(results.weak)), 1.0, np.nan, np.nan]
+    profiled = results.get_margeff().interval == "profile"
+    shares = {"weak": bool(results.weak), "skewed": profiled and not results.weak}
+    for name, value in shares.items():
+        frame.loc[name] = [float(value), 1.0, np.nan, np.nan]
     for test in TESTS:
         try:
             root = math.sqrt(max(results.test_independence(test).statistic, 0.0))
@@ -195,7 +198,7 @@ def run(cell: Cell, n_sets: int, seed: int = 0) -> dict:
     lengths = (rows.conf_high - rows.conf_low).groupby(rows.parameter).median()
     line: dict = {"cell": cell.name, "kind": cell.kind, "sets": n_sets}
     line["failed"] = dict(found.failed["default"])
-    line["weak"] = float(table.loc["weak", "mean"])
+    line |= {name: float(table.loc[name, "mean"]) for name in ("weak", "skewed")}
     for target in TARGETS:
         wald = f"{target} wald"
         line[target] = {
@@ -239,7 +242,7 @@ def table(lines: list[dict]) -> str:
             "",
             f"### {title}",
             "",
-            "| data | weak | slope | error_corr | AME | prevalence | P(y = 1, unselected) "
+            "| data | weak, skewed | slope | error_corr | AME | prevalence | P(y = 1, unselected) "
             "| length over Wald's | LR, Wald, score |",
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
@@ -253,7 +256,8 @@ def table(lines: list[dict]) -> str:
             ratio = line["prevalence"]["length"] / line["prevalence"]["wald_length"]
             tests = ", ".join(f"{100 * line[test]['rejection']:.1f}" for test in TESTS)
             text.append(
-                f"| {line['cell']} | {100 * line['weak']:.0f}% | {' | '.join(covered)} "
+                f"| {line['cell']} | {100 * line['weak']:.0f}%, {100 * line['skewed']:.0f}% "
+                f"| {' | '.join(covered)} "
                 f"| {ratio:.2f} | {tests} |"
             )
     return "\n".join(text)

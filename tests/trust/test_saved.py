@@ -289,7 +289,7 @@ NOT_READ = {  # what follows from other keys, for readers other than from_json
     ("fit",), ("notes",), ("versions",), ("data", "missing_ratio"), ("status", "message"),
     ("status", "boundary"), ("likelihoods", "faces", "independent"),
 }  # fmt: skip
-NOT_IN_OLD_FILES = {("instrument",), ("weak",)}  # of version 0.1.0, which are read too
+NOT_IN_OLD_FILES = {("instrument",), ("weak",), ("across", "conservative")}  # which are read too
 
 
 def test_a_missing_key_is_named(record):
