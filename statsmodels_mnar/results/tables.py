@@ -113,8 +113,8 @@ def _weak_note(results: SelectionResults) -> str:
     sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
     return (
         f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
-        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are Wald's; "
-        "interval='wald' gives its intervals."
+        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are "
+        "Wald's; interval='wald' gives its intervals."
     )
 
 
