@@ -27,7 +27,7 @@ from ..design import (
 )
 from ..design.values import new_matrix
 from ..engine.binary import BinaryFit, fit_binary
-from ..engine.halfline import LOGIT, PROBIT, Link
+from ..engine.links import LOGIT, PROBIT, Link
 from ..errors import warn
 from ..escaping import EscapedSummary2
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from ..design import Design, check_rank, check_selection_varies, design_from_arrays
-from ..engine.halfline import Link
+from ..engine.links import Link
 from ..engine.threads import one_thread
 from .base import LINKS, Baseline, BaselineResults, Estimate, regress
 

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from ..design import Design
 from ..engine.binary import descend_binary
-from ..engine.halfline import LOGIT
+from ..engine.links import LOGIT
 from ..errors import DesignError
 from .base import Baseline, BaselineResults, Estimate, columns, regress
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..engine.binary import fit_binary
-from ..engine.halfline import LOGIT
+from ..engine.links import LOGIT
 from .base import columns
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .blocks import times
 from .device import block_rows
-from .halfline import LOGIT, PROBIT, Link
+from .links import LOGIT, PROBIT, Link
 from .rows import Rows
 from .threads import one_thread
 
@@ -64,7 +64,7 @@ def fit_binary(
     Examples
     --------
     >>> import torch
-    >>> from statsmodels_mnar.engine.halfline import LOGIT
+    >>> from statsmodels_mnar.engine.links import LOGIT
     >>> y = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     >>> fit_binary(torch.ones(1, 4, dtype=torch.float64), y, LOGIT).params
     tensor([1.0986], dtype=torch.float64)

@@ -22,7 +22,8 @@ from torch import Tensor
 from .blocks import Block, RowTerms
 from .corner import CORNER, near_corner
 from .fullline import full_line
-from .halfline import LOGIT, PROBIT, STEEP, HalfNodes, StepNodes, half_line, step_counts
+from .halfline import (STEEP, HalfNodes, StepNodes, half_line, step_counts)
+from .links import LOGIT, PROBIT
 from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
 from .special import log_ndtr, mills
 

@@ -29,7 +29,7 @@ from .binary import (
 from .blocks import Kind
 from .execution import Partitions
 from .forms import Form
-from .halfline import LOGIT, PROBIT, Link
+from .links import LOGIT, PROBIT, Link
 from .journal import Fingerprint, Journal, signature
 from .likelihood import Evaluation, Likelihood
 from .marks import Marks, marks_of, sum_of

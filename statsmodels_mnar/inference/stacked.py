@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
 
-from ..engine.halfline import LOGIT, PROBIT
+from ..engine.links import LOGIT, PROBIT
 from ..engine.threads import one_thread
 from .covariance import invert
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..design import Design
 from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
-from ..engine.halfline import LOGIT, PROBIT, Link
+from ..engine.links import LOGIT, PROBIT, Link
 from ..engine.mlp import MLP, fit_mlp
 from ..engine.rows import Moments, joint_ridge
 from ..engine.threads import one_thread, users_threads

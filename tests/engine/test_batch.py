@@ -12,7 +12,7 @@ import torch
 from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows, Simulation
 from statsmodels_mnar.engine.batches import rekeyed, relabelled, resampled, stacked
 from statsmodels_mnar.engine.binary import fit_binaries, fit_binary
-from statsmodels_mnar.engine.halfline import LOGIT, PROBIT
+from statsmodels_mnar.engine.links import LOGIT, PROBIT
 from statsmodels_mnar.engine.integration import Quadrature
 from statsmodels_mnar.engine.mlp import MLP, fit_mlp
 from statsmodels_mnar.engine.newton import WITHIN

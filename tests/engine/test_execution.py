@@ -18,7 +18,7 @@ import torch
 from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows
 from statsmodels_mnar.engine.binary import fit_binary, fit_independent
 from statsmodels_mnar.engine.execution import LocalPartitions, Spool, Store, _same
-from statsmodels_mnar.engine.halfline import LOGIT
+from statsmodels_mnar.engine.links import LOGIT
 from statsmodels_mnar.engine.journal import Journal, signature
 from statsmodels_mnar.engine.partitioned import PartitionedObjective, PartitionedRows
 from statsmodels_mnar.inference.stacked import Derivatives

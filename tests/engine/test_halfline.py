@@ -16,7 +16,8 @@ from scipy.stats import multivariate_normal
 from statsmodels_mnar.engine import halfline
 from statsmodels_mnar.engine.forms import LoadingForm, ProbitForm
 from statsmodels_mnar.engine.fullline import full_line
-from statsmodels_mnar.engine.halfline import LOGIT, PROBIT, STEEP, HalfNodes, half_line
+from statsmodels_mnar.engine.halfline import STEEP, HalfNodes, half_line
+from statsmodels_mnar.engine.links import LOGIT, PROBIT
 from statsmodels_mnar.engine.integration import Quadrature
 
 from .conftest import (

@@ -19,7 +19,7 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
 from statsmodels_mnar.datasets import Experiment, load_experiment
 from statsmodels_mnar.engine.binary import descend_binary
-from statsmodels_mnar.engine.halfline import LOGIT
+from statsmodels_mnar.engine.links import LOGIT
 from statsmodels_mnar.engine.integration import Simulation
 from statsmodels_mnar.errors import PerfectSeparationError, WeakIdentificationWarning
 
