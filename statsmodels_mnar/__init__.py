@@ -1,10 +1,6 @@
 """Binary outcomes whose labels are missing not at random, in the style of statsmodels."""
 
 from .comparison import compare, exclusion_test, hausman_test, vuong_test
-from .engine.execution import local_workers
-from .engine.integration import Quadrature, Simulation
-from .engine.mlp import MLP
-from .engine.solution import Status
 from .errors import (
     DesignError,
     IntegrationAccuracyWarning,
@@ -18,9 +14,13 @@ from .errors import (
     WeakIdentificationWarning,
 )
 from .inference.imputation import pool
+from .kernel.integration import Quadrature, Simulation
+from .large.execution import local_workers
 from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
+from .models.mlp import MLP
 from .models.saved import from_json
 from .montecarlo import monte_carlo
+from .optimize.solution import Status
 
 __version__ = "0.1.0"
 

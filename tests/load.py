@@ -25,7 +25,10 @@ import numpy as np
 
 from statsmodels_mnar import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, Quadrature, Rows, Simulation
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm
+from statsmodels_mnar.kernel.integration import Quadrature, Simulation
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 
 from .benchmarks import kernel, large_data
 

@@ -36,7 +36,7 @@ class Mutation:
     """One function of the package, and what it becomes."""
 
     name: str
-    target: str  # "engine.fullline:full_line", or "module:Class.method"
+    target: str  # "kernel.full_line:full_line", or "module:Class.method"
     change: Callable[[Function], Function]
     tests: str  # below tests/: files or single tests, that need not be slow
 
@@ -115,8 +115,8 @@ def _heavier(nodes: Any) -> Any:
     return replace(nodes, weight=1.01 * nodes.weight, powers=powers)
 
 
-FULL = "engine.fullline:full_line"
-HALF = "engine.halfline:half_line"
+FULL = "kernel.full_line:full_line"
+HALF = "kernel.half_line:half_line"
 COV, PROB, STACKED = "inference.covariance", "inference.probabilities", "inference.stacked"
 QUADRATURE = "engine/test_fullline.py::test_likelihood_equals_adaptive_quadrature"
 AUTOGRAD = "engine/test_fullline.py::test_derivatives_equal_autograd"
@@ -138,7 +138,7 @@ MUTATIONS = (
     Mutation("kernel: curvature of athrho", FULL, field("second", scaled(9, 0.9)), AUTOGRAD),
     Mutation("kernel: mixed derivative", FULL, field("second", scaled(1, -1.0)), AUTOGRAD),
     Mutation(
-        "kernel: rows in log space", "engine.fullline:_log_space",
+        "kernel: rows in log space", "kernel.full_line:_log_space",
         returned(lambda answer: type(answer)(1e-3 + answer[0], *answer[1:])),
         "engine/test_fullline.py::test_log_space_path_equals_the_linear_one",
     ),
@@ -150,67 +150,67 @@ MUTATIONS = (
     Mutation("half line: end's curvature", HALF, field("second", scaled(3, -1.0)), HALF_AUTOGRAD),
     Mutation("half line: loading's own", HALF, field("second", scaled(5, 0.9)), HALF_AUTOGRAD),
     Mutation(
-        "half line: large loadings", "engine.halfline:_over_index",
+        "half line: large loadings", "kernel.half_line:_over_index",
         returned(lambda answer: answer._replace(log_J=answer.log_J + 1e-6)),
         "engine/test_halfline.py::test_large_loadings_are_integrated_over_the_index",
     ),
     Mutation(
-        "probit: slope of its density", "engine.halfline:Probit.derivatives",
+        "probit: slope of its density", "kernel.half_line:Probit.derivatives",
         in_place(4, lambda curve: curve.neg_()), HALF_AUTOGRAD,
     ),
     Mutation(
-        "corner: value", "engine.corner:near_corner", field("value", lambda v: v + 1e-6),
+        "corner: value", "kernel.corner:near_corner", field("value", lambda v: v + 1e-6),
         "engine/test_corner.py::test_values_are_those_of_mpmath",
     ),
     Mutation(
-        "corner: score of rho", "engine.corner:near_corner", field("first", scaled(2, -1.0)), CORNER
+        "corner: score of rho", "kernel.corner:near_corner", field("first", scaled(2, -1.0)), CORNER
     ),
     Mutation(
-        "forms: curvature of an unselected row", "engine.forms:unselected",
+        "forms: curvature of an unselected row", "kernel.forms:unselected",
         field("second", minus), DIFFERENCES,
     ),
     # -- nodes, rows, sums
     Mutation(
-        "nodes: weights that add up to 1.01", "engine.integration:Quadrature.nodes",
+        "nodes: weights that add up to 1.01", "kernel.integration:Quadrature.nodes",
         returned(_heavier),
         "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
-        "nodes: too wide a step", "engine.integration:trapezoid_step", returned(times(2.0)),
+        "nodes: too wide a step", "kernel.integration:trapezoid_step", returned(times(2.0)),
         "engine/test_integration.py::test_trapezoid_keeps_its_promise",
     ),
     Mutation(
-        "nodes: half of those on the half line", "engine.integration:legendre_count",
+        "nodes: half of those on the half line", "kernel.integration:legendre_count",
         returned(lambda count: max(2, count // 2)), "engine/test_halfline.py",
     ),
     Mutation(
-        "nodes: weight of a draw", "engine.integration:Simulation.nodes", returned(_heavier),
+        "nodes: weight of a draw", "kernel.integration:Simulation.nodes", returned(_heavier),
         "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
-        "rows: floor of a soft row", "engine.blocks:outcome_factor",
+        "rows: floor of a soft row", "kernel.rows:outcome_factor",
         returned(lambda answer: (answer[0], 2.0 * answer[1], answer[2])), "engine/test_rows.py",
     ),
     Mutation(
-        "sums: score of the selection equation", "engine.assembly:add_score",
+        "sums: score of the selection equation", "optimize.objective:add_score",
         in_place(0, lambda score: score[..., -2].mul_(1.01)), DIFFERENCES,
     ),
     Mutation(
-        "sums: Hessian of a block", "engine.assembly:add_hessian",
+        "sums: Hessian of a block", "optimize.objective:add_hessian",
         in_place(0, lambda hessian: hessian.mul_(0.99)), DIFFERENCES,
     ),
     Mutation(
-        "penalty: without the number of rows", "engine.likelihood:Likelihood._penalised",
+        "penalty: without the number of rows", "optimize.objective:Likelihood._penalised",
         given(3, lambda total: 0.0 * total + 1.0),
         "engine/test_objective.py::test_the_penalty_is_the_papers_weight_decay",
     ),
     # -- the optimiser
     Mutation(
-        "Newton: half a step", "engine.newton:trust_region_step", returned(times(0.5)),
+        "Newton: half a step", "optimize.newton:trust_region_step", returned(times(0.5)),
         "engine/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
     ),
     Mutation(
-        "Newton: stops at once", "engine.newton:judge",
+        "Newton: stops at once", "optimize.newton:judge",
         returned(lambda at: at._replace(maximum=at.maximum | True, distance=0.0 * at.distance)),
         "engine/test_optimizers.py",
     ),
@@ -299,7 +299,7 @@ MUTATIONS = (
         returned(times(0.99)), "inference/test_across.py results/test_weak.py",
     ),
     Mutation(
-        "bootstrap: exponential weights of a wrong spread", "engine.resampled:row_weights",
+        "bootstrap: exponential weights of a wrong spread", "large.resamples:row_weights",
         returned(lambda weights: weights**0.5),
         "results/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),

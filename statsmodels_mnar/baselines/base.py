@@ -26,10 +26,10 @@ from ..design import (
     rebuild,
 )
 from ..design.values import new_matrix
-from ..engine.binary import BinaryFit, fit_binary
-from ..engine.links import LOGIT, PROBIT, Link
 from ..errors import warn
 from ..escaping import EscapedSummary2
+from ..kernel.links import LOGIT, PROBIT, Link
+from ..optimize.binary import BinaryFit, fit_binary
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from ..design import Design, check_rank, check_selection_varies, design_from_arrays
-from ..engine.links import Link
-from ..engine.threads import one_thread
+from ..kernel.links import Link
+from ..kernel.threads import one_thread
 from .base import LINKS, Baseline, BaselineResults, Estimate, regress
 
 Floats = NDArray[np.float64]

@@ -10,9 +10,9 @@ import torch
 from scipy.special import expit
 
 from ..design import Design
-from ..engine.binary import descend_binary
-from ..engine.links import LOGIT
 from ..errors import DesignError
+from ..kernel.links import LOGIT
+from ..optimize.binary import descend_binary
 from .base import Baseline, BaselineResults, Estimate, columns, regress
 
 _COVARIANCES = ("nonrobust", "HC0")

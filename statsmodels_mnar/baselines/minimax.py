@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..engine.binary import fit_binary
-from ..engine.links import LOGIT
+from ..kernel.links import LOGIT
+from ..optimize.binary import fit_binary
 from .base import columns
 
 Floats = NDArray[np.float64]

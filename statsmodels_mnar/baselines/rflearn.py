@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design import (
-    Design,
-    check_selection_varies,
-    check_separation,
-    design_from_arrays,
-    over_rows,
-)
+from ..design import Design, check_selection_varies, check_separation, design_from_arrays, over_rows
 from .base import Baseline, BaselineResults, Estimate
 from .minimax import Saddle, WeightBox, solve_game
 from .rba import check_target

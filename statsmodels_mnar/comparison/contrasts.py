@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.forms import LoadingForm, ProbitForm
 from ..inference import comparison
 from ..inference.comparison import Correction, ExclusionTest, HausmanTest, VuongTest
 from ..inference.covariance import invert
 from ..inference.diagnostics import influence_covariance, param_influence
+from ..kernel.forms import LoadingForm, ProbitForm
 from ..results.nesting import is_nested
 from ..results.selection import SelectionResults
 from .effects import average_effects, independent_mean, unwrapped

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.forms import LoadingForm, ProbitForm
 from ..inference.probabilities import Quantity
+from ..kernel.forms import LoadingForm, ProbitForm
 from ..results.selection import SelectionResults
 
 Floats = NDArray[np.float64]

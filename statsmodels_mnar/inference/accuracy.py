@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.objective import Likelihood
-from ..engine.solution import Solution
+from ..optimize.objective import Likelihood
+from ..optimize.solution import Solution
 
 Floats = NDArray[np.float64]
 

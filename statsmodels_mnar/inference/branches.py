@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..engine.correlation import CorrelationForm
-from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
-from ..engine.objective import Objective
+from ..kernel.forms import CorrelationForm, Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..optimize.objective import Objective
 from .dependence import Dependence, dependence
 
 Floats = NDArray[np.float64]

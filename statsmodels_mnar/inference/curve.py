@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.optimize import maximize_batch
-from ..engine.solution import Solution, Status
+from ..optimize.maximize import maximize_batch
+from ..optimize.solution import Solution, Status
 from .branches import Branch, wider
 from .paths import Path
 

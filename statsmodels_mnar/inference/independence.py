@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from ..engine.binary import Independent
-from ..engine.correlation import CorrelationForm
-from ..engine.optimize import maximize
-from ..engine.rows import Rows
+from ..kernel.forms import CorrelationForm
+from ..kernel.rows import Rows
+from ..optimize.binary import Independent
+from ..optimize.maximize import maximize
 from .branches import InnerCorrelation
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
-from ..engine.integration import Integration
-from ..engine.objective import Objective
+from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..kernel.integration import Integration
+from ..optimize.objective import Objective
 from .branches import (
     ATHRHO,
     EVERYWHERE,

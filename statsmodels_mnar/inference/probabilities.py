@@ -17,11 +17,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
-from ..engine.blocks import Block, pairs
-from ..engine.device import block_rows
-from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
-from ..engine.integration import Quadrature
-from ..engine.threads import one_thread
+from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
+from ..kernel.integration import Quadrature
+from ..kernel.rows import Block, block_rows, pairs
+from ..kernel.threads import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +110,7 @@ def jet(
     Examples
     --------
     >>> import numpy as np
-    >>> from statsmodels_mnar.engine import LoadingForm
+    >>> from statsmodels_mnar.kernel.forms import LoadingForm
     >>> at = np.array([0.0])
     >>> jet(LoadingForm(), "p11", at, at, np.array([0.0]), order=1).first.round(4).tolist()
     [[0.125], [0.1995], [0.0997]]

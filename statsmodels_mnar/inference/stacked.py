@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
 
-from ..engine.links import LOGIT, PROBIT
-from ..engine.threads import one_thread
+from ..kernel.links import LOGIT, PROBIT
+from ..kernel.threads import one_thread
 from .covariance import invert
 
 Floats = NDArray[np.float64]

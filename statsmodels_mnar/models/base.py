@@ -17,20 +17,20 @@ from ..design import (
     check_separation,
     check_width,
 )
-from ..engine.binary import Independent, fit_independent
-from ..engine.forms import FreeForm
-from ..engine.integration import Integration, Quadrature
-from ..engine.objective import Objective
-from ..engine.optimize import Method, maximize
-from ..engine.partitioned import PartitionedObjective
-from ..engine.rows import Rows
-from ..engine.solution import Callback, Climb, Solution, Status
-from ..engine.threads import as_users, one_thread
 from ..errors import NotInMemoryError
 from ..inference.accuracy import Accuracy, measure
 from ..inference.covariance import Meat, check_cov_type
 from ..inference.curve import comparable
 from ..inference.dependence import dependence
+from ..kernel.forms import FreeForm
+from ..kernel.integration import Integration, Quadrature
+from ..kernel.rows import Rows
+from ..kernel.threads import as_users, one_thread
+from ..large.partitions import PartitionedObjective
+from ..optimize.binary import Independent, fit_independent
+from ..optimize.maximize import Method, maximize
+from ..optimize.objective import Objective
+from ..optimize.solution import Callback, Climb, Solution, Status
 from ..results.groups import read_groups
 from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
 from .building import SelectionData

@@ -21,16 +21,16 @@ from ..design import (
     check_width,
     degeneracies,
 )
-from ..engine.binary import Independent, fit_independent
-from ..engine.forms import FreeForm
-from ..engine.integration import Integration
-from ..engine.optimize import Method
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
-from ..engine.solution import Status
-from ..engine.threads import one_thread
 from ..errors import SingularDesignError, warn
 from ..inference.stacked import Stages
+from ..kernel.forms import FreeForm
+from ..kernel.integration import Integration
+from ..kernel.rows import Rows
+from ..kernel.threads import one_thread
+from ..large.partitions import PartitionedRows
+from ..optimize.binary import Independent, fit_independent
+from ..optimize.maximize import Method
+from ..optimize.solution import Status
 from ..results.biascorr import BiasCorrResults
 from ..results.selection import SelectionResults, SelectionResultsWrapper
 from .base import SEPARATION_ROWS

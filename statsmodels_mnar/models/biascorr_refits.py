@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..engine.batches import relabelled, resampled
-from ..engine.optimize import maximize_many
-from ..engine.partitioned import PartitionedRows
-from ..engine.resampled import ResampledObjective, Resamples
-from ..engine.solution import Solution
-from ..engine.threads import one_thread_a_step
+from ..kernel.threads import one_thread_a_step
+from ..large.partitions import PartitionedRows
+from ..large.resamples import ResampledObjective, Resamples
+from ..optimize.batches import relabelled, resampled
+from ..optimize.maximize import maximize_many
+from ..optimize.solution import Solution
 from .base import SelectionModel
 from .first_stage import FirstStage, can_train_many, soften_many, train_many
 from .softening import Softening, soft_range, soften_rows, train_resampled

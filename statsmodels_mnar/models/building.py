@@ -16,11 +16,10 @@ from ..design.chunks import recipe_from_formula
 from ..design.frames import as_frame, owned
 from ..design.partitioned import PartitionedDesign
 from ..design.sources import find_source
-from ..engine.device import resolve_device
-from ..engine.integration import Integration, as_integration
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..errors import DesignError
+from ..kernel.integration import Integration, as_integration
+from ..kernel.rows import Rows, resolve_device
+from ..large.partitions import PartitionedRows
 from .fitting import check_names
 from .large import Execution, Frames, build
 from .normalization import Normalization, Parametrized

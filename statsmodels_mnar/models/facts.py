@@ -15,9 +15,9 @@ from ..design.chunks import Look, Recipe
 from ..design.data import Counts
 from ..design.partitioned import Columns, PartitionedDesign
 from ..design.values import Dropped, warn_dropped
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..errors import DesignError
+from ..kernel.rows import Rows
+from ..large.partitions import PartitionedRows
 
 Floats = NDArray[np.float64]
 

@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 
 from ..design import Design
-from ..engine.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
-from ..engine.links import LOGIT, PROBIT, Link
-from ..engine.mlp import MLP, fit_mlp
-from ..engine.rows import Moments, joint_ridge
-from ..engine.threads import one_thread, users_threads
 from ..errors import NoVariationError
+from ..kernel.links import LOGIT, PROBIT, Link
+from ..kernel.rows import Moments, joint_ridge
+from ..kernel.threads import one_thread, users_threads
+from ..optimize.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
+from .mlp import MLP, fit_mlp
 
 Floats = NDArray[np.float64]
 Classifier = Any

@@ -13,11 +13,11 @@ from typing import Any
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design.checks import nearly_collinear
-from ..engine.integration import is_integer, is_number
-from ..engine.journal import Journal
-from ..engine.partitioned import PartitionedRows, Session
-from ..engine.solution import Callback, Solution, Status, Step
 from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
+from ..kernel.integration import is_integer, is_number
+from ..large.checkpoint import Journal
+from ..large.partitions import PartitionedRows, Session
+from ..optimize.solution import Callback, Solution, Status, Step
 from ..progress import progress_bar
 from ..results.selection import Fit, SelectionResults
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..engine.forms import FreeForm
-from ..engine.integration import Integration, Simulation
-from ..engine.objective import Objective
+from ..kernel.forms import FreeForm
+from ..kernel.integration import Integration, Simulation
+from ..optimize.objective import Objective
 from .base import SelectionModel
 from .normalization import Normalization, Parametrized, parametrize
 

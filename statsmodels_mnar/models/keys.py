@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..engine.forms import Form
-from ..engine.objective import Objective
-from ..engine.partitioned import PartitionedObjective, PartitionedRows
-from ..engine.resampled import Clusters, Codes
-from ..engine.rows import Rows
 from ..errors import DesignError
 from ..inference.covariance import Meat, cluster_sums, joined_sums, meat_of_sums
+from ..kernel.forms import Form
+from ..kernel.rows import Rows
+from ..large.partitions import PartitionedObjective, PartitionedRows
+from ..large.resamples import Clusters, Codes
+from ..optimize.objective import Objective
 from .large import Frames
 
 

@@ -14,10 +14,10 @@ from ..design import Design
 from ..design.chunks import Look, Recipe
 from ..design.partitioned import PartitionedDesign
 from ..design.sources import DaskSource, Source
-from ..engine.execution import DaskPartitions, LocalPartitions, Partitions, Store
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..errors import DesignError
+from ..kernel.rows import Rows
+from ..large.execution import DaskPartitions, LocalPartitions, Partitions, Store
+from ..large.partitions import PartitionedRows
 from .facts import describe
 
 _COPIES = 5  # of a partition in work: as read, as designs, as rows, and the kernel's arrays

@@ -14,10 +14,10 @@ from statsmodels.base.model import GenericLikelihoodModel
 from ..design import Design
 from ..design.partitioned import PartitionedDesign, SavedDesign
 from ..design.values import as_floats
-from ..engine.objective import Objective
-from ..engine.partitioned import PartitionedObjective, PartitionedRows
-from ..engine.rows import Moments, Rows, joint_ridge
 from ..errors import NotInMemoryError
+from ..kernel.rows import Moments, Rows, joint_ridge
+from ..large.partitions import PartitionedObjective, PartitionedRows
+from ..optimize.objective import Objective
 from .large import constants
 from .normalization import Parametrized
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.batches import stacked
-from ..engine.binary import fit_independents
-from ..engine.integration import Quadrature
-from ..engine.optimize import maximize_many
-from ..engine.threads import one_thread_a_step
+from ..kernel.integration import Quadrature
+from ..kernel.threads import one_thread_a_step
+from ..optimize.batches import stacked
+from ..optimize.binary import fit_independents
+from ..optimize.maximize import maximize_many
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel
 from .search import tops_many

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.forms import Form, FreeForm, LoadingForm, ProbitForm
-from ..engine.integration import Integration, Quadrature
 from ..inference.dependence import Parametrization
+from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
+from ..kernel.integration import Integration, Quadrature
 
 Normalization = str | Mapping[str, float]
 

@@ -11,13 +11,7 @@ from ..design import rebuild
 from ..design.frames import as_frame, check_unique
 from ..design.values import as_floats, new_matrix
 from ..errors import NotInMemoryError
-from ..inference.probabilities import (
-    NEEDS_OUTCOME,
-    NEEDS_SELECT,
-    Designs,
-    Quantity,
-    check_which,
-)
+from ..inference.probabilities import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
 from .refits import Refits
 
 Floats = NDArray[np.float64]

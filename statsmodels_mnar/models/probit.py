@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ..engine.integration import Integration, Quadrature
+from ..kernel.integration import Integration, Quadrature
 from .base import SelectionModel
 from .normalization import Normalization, Parametrized, parametrize
 

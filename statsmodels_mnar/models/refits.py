@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..engine.batches import rekeyed
-from ..engine.integration import Simulation
-from ..engine.optimize import maximize_many
-from ..engine.partitioned import PartitionedRows
-from ..engine.resampled import ResampledObjective, Resamples, draw_resamples
-from ..engine.solution import Solution
-from ..engine.threads import one_thread_a_step
+from ..kernel.integration import Simulation
+from ..kernel.threads import one_thread_a_step
+from ..large.partitions import PartitionedRows
+from ..large.resamples import ResampledObjective, Resamples, draw_resamples
+from ..optimize.batches import rekeyed
+from ..optimize.maximize import maximize_many
+from ..optimize.solution import Solution
 from .keys import find_clusters
 from .large import Frames
 from .likelihood import SelectionLikelihood

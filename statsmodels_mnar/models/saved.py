@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from ..design.data import Counts
 from ..design.partitioned import SavedDesign
 from ..design.values import Dropped, WeightKind
-from ..engine.binary import Independent
-from ..engine.draws import DRAW_KINDS
-from ..engine.integration import Integration, Quadrature, Rule, Simulation
-from ..engine.optimize import Method
-from ..engine.solution import Solution, Status
 from ..inference.accuracy import Accuracy
 from ..inference.across import Across
 from ..inference.comparison import ExclusionTest
 from ..inference.covariance import ESTIMATORS, Covariance
 from ..inference.independence import IndependenceTest
+from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
+from ..optimize.binary import Independent
+from ..optimize.maximize import Method
+from ..optimize.solution import Solution, Status
 from ..results.record import SCHEMA
 from ..results.selection import Fit, SelectionResultsWrapper
 from .base import SelectionModel

@@ -21,16 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..engine.corner import CORNER
-from ..engine.correlation import CorrelationForm
-from ..engine.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
-from ..engine.integration import Quadrature
-from ..engine.objective import Objective
-from ..engine.optimize import maximize, maximize_many
-from ..engine.solution import Climb, Solution, Status
 from ..inference.branches import Inner, InnerCorrelation
 from ..inference.curve import comparable, ended_well
 from ..inference.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
+from ..kernel.corner import CORNER
+from ..kernel.forms import CorrelationForm, FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..kernel.integration import Quadrature
+from ..optimize.maximize import maximize, maximize_many
+from ..optimize.objective import Objective
+from ..optimize.solution import Climb, Solution, Status
 from .normalization import Normalization
 
 Floats = NDArray[np.float64]
@@ -84,7 +83,7 @@ def search(
     rarest : float
         Share of the rows with the rarer label, for the size of a sample.
     **options
-        Of :func:`~statsmodels_mnar.engine.optimize.maximize_many`.
+        Of :func:`~statsmodels_mnar.optimize.maximize.maximize_many`.
     """
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
     starts = tops(objective, coef, fixed, free, n_starts, rarest)

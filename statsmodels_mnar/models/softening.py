@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..engine.batches import relabelled
-from ..engine.blocks import Kind
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..errors import NotInMemoryError
+from ..kernel.rows import Kind, Rows
+from ..large.partitions import PartitionedRows
+from ..optimize.batches import relabelled
 from .first_stage import CDF, LINKS, Classifier, FirstStage, Trained
 
 Coefs = tuple[float, ...] | tuple[tuple[float, ...], ...]

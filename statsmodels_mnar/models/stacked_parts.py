@@ -9,12 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..engine.batches import relabelled
-from ..engine.blocks import Kind
-from ..engine.forms import Form
-from ..engine.objective import Objective
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..inference.stacked import (
     StackedRows,
     Stages,
@@ -24,6 +18,11 @@ from ..inference.stacked import (
     influence,
     outer_products,
 )
+from ..kernel.forms import Form
+from ..kernel.rows import Kind, Rows
+from ..large.partitions import PartitionedRows
+from ..optimize.batches import relabelled
+from ..optimize.objective import Objective
 from .softening import Softening, soften_rows
 
 Floats = NDArray[np.float64]

@@ -13,9 +13,9 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..baselines import NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
 from ..datasets import Experiment
-from ..engine.integration import Simulation
-from ..engine.mlp import MLP
+from ..kernel.integration import Simulation
 from ..models import BiasCorrLogit, GreeneSelectionLogit
+from ..models.mlp import MLP
 from .draws import FreshDraws, SummarizedDraws
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..datasets import EXPERIMENTS
-from ..engine.mlp import MLP
+from ..models.mlp import MLP
 from .jobs import Job, Record, experiment
 from .paper import paper_numbers
 from .protocol import (

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ..engine.resampled import cluster_weights, row_weights
-from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
+from ..large.resamples import cluster_weights, row_weights
+from ..optimize.solution import Solution, Status
 from ..progress import progress_bar
 from .groups import column_names
 from .replicates import Replicates, collect
@@ -159,7 +159,7 @@ class BootstrapResults(Replicates):
         alpha : float
             Of the interval.
         """
-        from .plotting import axes_of  # matplotlib is optional
+        from .plotting import axes_of
 
         ax = axes_of(ax)
         name = param or self.replicates.columns[min(1, self.replicates.shape[1] - 1)]

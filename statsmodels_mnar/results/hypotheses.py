@@ -12,12 +12,12 @@ from statsmodels.stats.contrast import WaldTestResults
 
 from ..design import find_excluded
 from ..design.partitioned import SavedDesign
-from ..engine.binary import fit_independent
-from ..engine.forms import FreeForm, LoadingForm, ProbitForm
-from ..engine.solution import Solution, Status
 from ..inference import comparison, covariance, independence
 from ..inference.comparison import ExclusionTest
 from ..inference.independence import IndependenceTest
+from ..kernel.forms import FreeForm, LoadingForm, ProbitForm
+from ..optimize.binary import fit_independent
+from ..optimize.solution import Solution, Status
 from .nesting import is_nested
 
 

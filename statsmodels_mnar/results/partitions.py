@@ -15,17 +15,11 @@ from numpy.typing import NDArray
 
 from ..design import FormulaSpec, rebuild
 from ..design.values import as_floats
-from ..engine.partitioned import PartitionedRows
-from ..engine.rows import Rows
 from ..inference.margins import Column, average_effects, held
 from ..inference.prediction import Prediction, summed_prediction
-from ..inference.probabilities import (
-    INDICES,
-    NEEDS_OUTCOME,
-    NEEDS_SELECT,
-    Designs,
-    Quantity,
-)
+from ..inference.probabilities import INDICES, NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity
+from ..kernel.rows import Rows
+from ..large.partitions import PartitionedRows
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,6 @@ from statsmodels.tools._decorators import cache_readonly
 from ..design.frames import as_frame
 from ..design.partitioned import SavedDesign
 from ..design.sources import find_source, is_dask
-from ..engine.execution import DaskPartitions, LocalPartitions, Store
 from ..inference.across import Across
 from ..inference.prediction import (
     Prediction,
@@ -26,6 +25,7 @@ from ..inference.prediction import (
     predict_average,
     predict_with_errors,
 )
+from ..large.execution import DaskPartitions, LocalPartitions, Store
 from ..progress import progress_bar
 from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 

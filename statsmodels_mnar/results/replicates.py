@@ -14,8 +14,8 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from ..engine.solution import Solution, Status
 from ..inference.checks import check_alpha
+from ..optimize.solution import Solution, Status
 from .latex import SectionedSummary
 
 if TYPE_CHECKING:

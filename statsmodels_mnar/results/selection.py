@@ -17,14 +17,14 @@ from statsmodels.base.model import (
 from statsmodels.tools._decorators import cache_readonly
 
 from ..design.partitioned import SavedDesign
-from ..engine.binary import Independent, fit_independent
-from ..engine.solution import Climb, Solution, Status
 from ..inference import covariance
 from ..inference.accuracy import Accuracy
 from ..inference.across import Across
 from ..inference.checks import check_alpha
 from ..inference.covariance import Covariance, Meat
 from ..inference.dependence import Dependence, dependence, dependence_table
+from ..optimize.binary import Independent, fit_independent
+from ..optimize.solution import Climb, Solution, Status
 from . import tables, weak
 from .diagnostics import Diagnostics
 from .effects import Effects

@@ -13,8 +13,6 @@ from scipy import stats
 from scipy.special import logit
 from statsmodels.base.model import GenericLikelihoodModelResults
 
-from ..engine.optimize import maximize_batch
-from ..engine.solution import Status
 from ..inference.checks import check_alpha
 from ..inference.dependence import LOGISTIC_VARIANCE, dependence
 from ..inference.diagnostics import influence_covariance
@@ -25,6 +23,8 @@ from ..inference.sensitivity import (
     tipping_points,
     worst_case,
 )
+from ..optimize.maximize import maximize_batch
+from ..optimize.solution import Status
 from ..progress import progress_bar
 
 Floats = NDArray[np.float64]

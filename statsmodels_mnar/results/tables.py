@@ -12,10 +12,10 @@ from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from ..engine.integration import Quadrature
-from ..engine.solution import Status
 from ..escaping import EscapedSummary2
 from ..inference.independence import IndependenceTest
+from ..kernel.integration import Quadrature
+from ..optimize.solution import Status
 from .latex import SectionedSummary
 
 if TYPE_CHECKING:

@@ -11,16 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from ..engine.correlation import CorrelationForm
-from ..engine.forms import outcome_scale
-from ..engine.integration import Quadrature
-from ..engine.solution import Status
 from ..inference.across import FARTHEST, Across
 from ..inference.covariance import Covariance, invert
 from ..inference.curve import Curve, Point
 from ..inference.dependence import dependence
 from ..inference.paths import Closed
 from ..inference.profile import Traced, trace
+from ..kernel.forms import CorrelationForm, outcome_scale
+from ..kernel.integration import Quadrature
+from ..optimize.solution import Status
 
 Floats = NDArray[np.float64]
 

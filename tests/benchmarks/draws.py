@@ -13,8 +13,10 @@ import math
 import numpy as np
 from torch import Tensor
 
-from statsmodels_mnar.engine import FreeForm, Objective, Quadrature, Rows, Simulation
-from statsmodels_mnar.engine.draws import DRAW_KINDS
+from statsmodels_mnar.kernel.forms import FreeForm
+from statsmodels_mnar.kernel.integration import DRAW_KINDS, Quadrature, Simulation
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 
 N_DRAWS = (25, 50, 100, 200, 400, 800)
 THETA = np.array([-0.2, 0.8, 0.3, 0.5, 0.0, math.atanh(0.6)])

@@ -20,7 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from statsmodels_mnar.engine import FreeForm, Objective, Quadrature, Rows
+from statsmodels_mnar.kernel.forms import FreeForm
+from statsmodels_mnar.kernel.integration import Quadrature
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 
 N_NODES = 32
 THETA = np.array([0.1, 0.5, -0.3, 0.2, 0.1, 0.3, 0.4, 0.2, -0.2, 0.5, 0.0, 0.5])

@@ -28,7 +28,7 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
 from statsmodels_mnar.datasets import load_experiment
-from statsmodels_mnar.engine.optimize import maximize_batch
+from statsmodels_mnar.optimize.maximize import maximize_batch
 from statsmodels_mnar.results.bootstrap import design_rows, resampled
 
 from .models import Data, PlainLoading, elapsed, show

@@ -154,7 +154,7 @@ MODULES = sorted(
 
 # Of a second and more each; what they show is tested elsewhere.
 LONG = (
-    "montecarlo", "engine.mlp", "results.plots", "results.profiles", "demo",
+    "montecarlo", "models.mlp", "results.plots", "results.profiles", "demo",
     "comparison.contrasts", "results.imputation", "results.curves",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from statsmodels_mnar.engine.blocks import Block
+from statsmodels_mnar.kernel.rows import Block
 
 INDICES = (-6.0, -2.3, 0.4, 6.0)
 SOFT = (0.0, 0.2, 0.4, 0.6, 1.0)

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows, Simulation
-from statsmodels_mnar.engine.batches import rekeyed, relabelled, resampled, stacked
-from statsmodels_mnar.engine.binary import fit_binaries, fit_binary
-from statsmodels_mnar.engine.links import LOGIT, PROBIT
-from statsmodels_mnar.engine.integration import Quadrature
-from statsmodels_mnar.engine.mlp import MLP, fit_mlp
-from statsmodels_mnar.engine.newton import WITHIN
-from statsmodels_mnar.engine.optimize import maximize, maximize_batch, maximize_many
-from statsmodels_mnar.engine.solution import Solution, Status
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.integration import Quadrature, Simulation
+from statsmodels_mnar.kernel.links import LOGIT, PROBIT
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.models.mlp import MLP, fit_mlp
+from statsmodels_mnar.optimize.batches import rekeyed, relabelled, resampled, stacked
+from statsmodels_mnar.optimize.binary import fit_binaries, fit_binary
+from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, maximize_many
+from statsmodels_mnar.optimize.newton import WITHIN
+from statsmodels_mnar.optimize.objective import Objective
+from statsmodels_mnar.optimize.solution import Solution, Status
 
 N = 200
 

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows
-from statsmodels_mnar.engine.correlation import CorrelationForm, _to_free
-from statsmodels_mnar.engine.forms import outcome_scale
+from statsmodels_mnar.kernel.forms import (
+    CorrelationForm,
+    FreeForm,
+    LoadingForm,
+    ProbitForm,
+    _to_free,
+    outcome_scale,
+)
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 
 POINTS = [[m, t] for m in (-5.0, -0.7, 0.0, 3.0) for t in (-1.5, -0.2, 0.3, 2.0)]
 

@@ -12,25 +12,17 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from statsmodels_mnar.engine import (
-    FreeForm,
-    LoadingForm,
-    Objective,
-    ProbitForm,
-    Quadrature,
-    Rows,
-    Simulation,
-    fullline,
-    halfline,
-    objective,
-    resolve_device,
-    special,
-)
-from statsmodels_mnar.engine.batches import rekeyed, relabelled, stacked
-from statsmodels_mnar.engine.binary import fit_binaries
-from statsmodels_mnar.engine.device import block_rows
-from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws
-from statsmodels_mnar.engine.newton import _Search, judge, scaled_model, trust_region_step
+from statsmodels_mnar.kernel import full_line as fullline
+from statsmodels_mnar.kernel import half_line as halfline
+from statsmodels_mnar.kernel import special
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.integration import DRAW_KINDS, Quadrature, Simulation, normal_draws
+from statsmodels_mnar.kernel.rows import Rows, block_rows, resolve_device
+from statsmodels_mnar.optimize import objective
+from statsmodels_mnar.optimize.batches import rekeyed, relabelled, stacked
+from statsmodels_mnar.optimize.binary import fit_binaries
+from statsmodels_mnar.optimize.newton import _Search, judge, scaled_model, trust_region_step
+from statsmodels_mnar.optimize.objective import Objective
 
 FORMS = {
     "free": FreeForm(),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from statsmodels_mnar.engine.draws import DRAW_KINDS, normal_draws, uniform_points
+from statsmodels_mnar.kernel.integration import DRAW_KINDS, normal_draws, uniform_points
 
 KINDS = pytest.mark.parametrize("kind", DRAW_KINDS)
 KEYS = torch.arange(400)
@@ -96,7 +96,7 @@ def test_normal_draws_have_the_moments_of_the_normal():
 
 def test_last_stratum_never_rounds_up_to_one(monkeypatch):
     """An offset within rounding of 1 would give an infinite draw."""
-    from statsmodels_mnar.engine import draws
+    from statsmodels_mnar.kernel import integration as draws
 
     monkeypatch.setattr(draws, "_bits", lambda state, number: torch.full((1, 1), 2**52 - 1))
     assert torch.isfinite(normal_draws(torch.tensor([0]), 200, "mlhs", 0)).all()

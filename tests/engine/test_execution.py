@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine import FreeForm, LoadingForm, Objective, ProbitForm, Rows
-from statsmodels_mnar.engine.binary import fit_binary, fit_independent
-from statsmodels_mnar.engine.execution import LocalPartitions, Spool, Store, _same
-from statsmodels_mnar.engine.links import LOGIT
-from statsmodels_mnar.engine.journal import Journal, signature
-from statsmodels_mnar.engine.partitioned import PartitionedObjective, PartitionedRows
 from statsmodels_mnar.inference.stacked import Derivatives
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.links import LOGIT
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.large.checkpoint import Journal, signature
+from statsmodels_mnar.large.execution import LocalPartitions, Spool, Store, _same
+from statsmodels_mnar.large.partitions import PartitionedObjective, PartitionedRows
+from statsmodels_mnar.optimize.binary import fit_binary, fit_independent
+from statsmodels_mnar.optimize.objective import Objective
 
 N, CUTS = 20_000, (0, 7_000, 7_001, 15_000, 20_000)
 
@@ -132,8 +134,8 @@ def test_a_temporary_file_has_no_name_and_goes_with_its_store(tmp_path, whole):
 KILLED = """
 import sys, time
 import numpy as np
-from statsmodels_mnar.engine.execution import Store
-from statsmodels_mnar.engine import Rows
+from statsmodels_mnar.large.execution import Store
+from statsmodels_mnar.kernel.rows import Rows
 
 X = np.ones((1_000, 2))
 store = Store(0, sys.argv[1])

@@ -12,8 +12,8 @@ import torch
 from scipy import integrate
 from scipy.special import expit, log_ndtr
 
-from statsmodels_mnar.engine.fullline import full_line
-from statsmodels_mnar.engine.integration import Nodes, Quadrature, Simulation
+from statsmodels_mnar.kernel.full_line import full_line
+from statsmodels_mnar.kernel.integration import Nodes, Quadrature, Simulation
 
 from .conftest import SOFT, assert_derivatives_close, derivatives_by_autograd, make_block
 

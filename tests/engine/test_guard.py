@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from statsmodels_mnar.engine import guard
+from statsmodels_mnar.large import execution as guard
 
 LINES = """\
     if __name__ == "__main__":
@@ -82,7 +82,7 @@ else:
 @pytest.mark.full  # the process imports the whole package
 def test_local_workers_asks_before_it_starts_anything(tmp_path):
     pytest.importorskip("distributed")
-    start = "from statsmodels_mnar.engine.execution import local_workers\n"
+    start = "from statsmodels_mnar.large.execution import local_workers\n"
     done = run(tmp_path, f"{start}with local_workers(1) as client:\n    pass\n")
     assert done.returncode == 1
     assert done.stderr.count("RuntimeError: local_workers") == 1 and LINES in done.stderr

@@ -13,12 +13,12 @@ from scipy import integrate
 from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import multivariate_normal
 
-from statsmodels_mnar.engine import halfline
-from statsmodels_mnar.engine.forms import LoadingForm, ProbitForm
-from statsmodels_mnar.engine.fullline import full_line
-from statsmodels_mnar.engine.halfline import STEEP, HalfNodes, half_line
-from statsmodels_mnar.engine.links import LOGIT, PROBIT
-from statsmodels_mnar.engine.integration import Quadrature
+from statsmodels_mnar.kernel import half_line as halfline
+from statsmodels_mnar.kernel.forms import LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.full_line import full_line
+from statsmodels_mnar.kernel.half_line import STEEP, HalfNodes, half_line
+from statsmodels_mnar.kernel.integration import Quadrature
+from statsmodels_mnar.kernel.links import LOGIT, PROBIT
 
 from .conftest import (
     assert_derivatives_close,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine.draws import DRAW_KINDS
-from statsmodels_mnar.engine.fullline import full_line
-from statsmodels_mnar.engine.integration import (
+from statsmodels_mnar.kernel.full_line import full_line
+from statsmodels_mnar.kernel.integration import (
+    DRAW_KINDS,
     Quadrature,
     Simulation,
     as_integration,

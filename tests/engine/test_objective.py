@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine import (
-    FreeForm,
-    LoadingForm,
-    Objective,
-    ProbitForm,
-    Quadrature,
-    Rows,
-    Simulation,
-    outcome_scale,
-)
-from statsmodels_mnar.engine import objective as objective_module
-from statsmodels_mnar.engine.batches import resampled
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm, outcome_scale
+from statsmodels_mnar.kernel.integration import Quadrature, Simulation
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize import objective as objective_module
+from statsmodels_mnar.optimize.batches import resampled
+from statsmodels_mnar.optimize.objective import Objective
 
 from .data import mroz, parameter_sets, simulated
 

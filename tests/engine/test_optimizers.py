@@ -10,19 +10,13 @@ import pytest
 import torch
 from scipy import optimize
 
-from statsmodels_mnar.engine import (
-    FreeForm,
-    LoadingForm,
-    Objective,
-    ProbitForm,
-    Rows,
-    Simulation,
-    Status,
-    maximize,
-    maximize_batch,
-)
-from statsmodels_mnar.engine.newton import WITHIN, trust_region_step
-from statsmodels_mnar.engine.sgd import paper_start, sgd
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.integration import Simulation
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, paper_start, sgd
+from statsmodels_mnar.optimize.newton import WITHIN, trust_region_step
+from statsmodels_mnar.optimize.objective import Objective
+from statsmodels_mnar.optimize.solution import Status
 
 from .data import mroz, simulated
 

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine import LoadingForm, Objective, Rows
-from statsmodels_mnar.engine.execution import LocalPartitions, Store
-from statsmodels_mnar.engine.partitioned import PartitionedRows
-from statsmodels_mnar.engine.resampled import (
+from statsmodels_mnar.kernel.forms import LoadingForm
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.large.execution import LocalPartitions, Store
+from statsmodels_mnar.large.partitions import PartitionedRows
+from statsmodels_mnar.large.resamples import (
     Clusters,
     Codes,
     ResampledObjective,
     Resamples,
     draw_resamples,
 )
+from statsmodels_mnar.optimize.objective import Objective
 
 N, CUTS = 24, (0, 4, 4, 15, 24)  # one partition has no rows
 B = 4_000

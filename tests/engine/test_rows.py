@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from statsmodels_mnar.engine.rows import Rows
+from statsmodels_mnar.kernel.rows import Rows
 
 Y = np.array([1.0, np.nan, 0.0, 1.0, 0.25])
 S = np.array([1.0, 0.0, 1.0, 0.4, 1.0])

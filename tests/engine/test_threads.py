@@ -16,13 +16,16 @@ import torch
 
 from statsmodels_mnar import GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine import LoadingForm, Objective, Rows, threads
-from statsmodels_mnar.engine.threads import (
+from statsmodels_mnar.kernel import threads
+from statsmodels_mnar.kernel.forms import LoadingForm
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.kernel.threads import (
     in_threads,
     one_thread,
     one_thread_a_step,
     users_threads,
 )
+from statsmodels_mnar.optimize.objective import Objective
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 300  # seconds for a process that takes a few, on a machine that does much else
@@ -179,7 +182,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
     theta = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
     found = []
     for count in (1, 2, 5):
-        monkeypatch.setattr("statsmodels_mnar.engine.objective.available", lambda n=count: n)
+        monkeypatch.setattr("statsmodels_mnar.optimize.objective.available", lambda n=count: n)
         at = objective.evaluate(theta)
         found.append(
             [at.value, at.score, at.hessian, objective.row_scores(theta), objective.opg(theta),

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from statsmodels_mnar.engine import LoadingForm
 from statsmodels_mnar.inference import margins, probabilities
 from statsmodels_mnar.inference.margins import (
     average_effects,
@@ -18,6 +17,7 @@ from statsmodels_mnar.inference.margins import (
     weighted_median,
 )
 from statsmodels_mnar.inference.probabilities import Designs, Quantity
+from statsmodels_mnar.kernel.forms import LoadingForm
 
 
 @pytest.fixture

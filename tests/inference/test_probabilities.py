@@ -10,7 +10,6 @@ from scipy import integrate
 from scipy.special import expit, ndtr
 from scipy.stats import multivariate_normal, norm
 
-from statsmodels_mnar.engine import FreeForm, LoadingForm, ProbitForm, Quadrature
 from statsmodels_mnar.inference import probabilities
 from statsmodels_mnar.inference.probabilities import (
     INDICES,
@@ -21,6 +20,8 @@ from statsmodels_mnar.inference.probabilities import (
     jet,
     probability,
 )
+from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
+from statsmodels_mnar.kernel.integration import Quadrature
 
 RNG = np.random.default_rng(0)
 A, B = RNG.uniform(-2.5, 2.5, (2, 6))

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from statsmodels_mnar.engine import LoadingForm, Objective, Rows
-from statsmodels_mnar.engine.integration import Quadrature
 from statsmodels_mnar.inference.curve import find_roots
 from statsmodels_mnar.inference.dependence import dependence
 from statsmodels_mnar.inference.paths import Closed
 from statsmodels_mnar.inference.profile import Profile, profile
+from statsmodels_mnar.kernel.forms import LoadingForm
+from statsmodels_mnar.kernel.integration import Quadrature
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 
 V = math.pi**2 / 3
 

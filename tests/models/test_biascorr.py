@@ -20,12 +20,11 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, Status
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine.draws import normal_draws
-from statsmodels_mnar.engine.integration import Simulation
-from statsmodels_mnar.engine.mlp import MLP
-from statsmodels_mnar.engine.objective import Objective
-from statsmodels_mnar.engine.rows import Moments
 from statsmodels_mnar.errors import NoVariationError, PerfectSeparationError
+from statsmodels_mnar.kernel.integration import Simulation, normal_draws
+from statsmodels_mnar.kernel.rows import Moments
+from statsmodels_mnar.models.mlp import MLP
+from statsmodels_mnar.optimize.objective import Objective
 from tests.patience import PATIENCE
 
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
@@ -350,7 +349,7 @@ PROGRAM = """
 import json, torch
 from statsmodels_mnar import BiasCorrLogit
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine.integration import Simulation
+from statsmodels_mnar.kernel.integration import Simulation
 data = simulate_greene(2_000).data
 formulas = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
 converged = BiasCorrLogit.from_formula(*formulas, data, normalization={"sigma": 1.0}).fit()

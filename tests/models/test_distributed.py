@@ -35,9 +35,9 @@ from statsmodels_mnar import (
     local_workers,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine.newton import WITHIN
-from statsmodels_mnar.engine.resampled import draw_resamples
+from statsmodels_mnar.large.resamples import draw_resamples
 from statsmodels_mnar.models.keys import find_clusters
+from statsmodels_mnar.optimize.newton import WITHIN
 from tests.patience import PATIENCE
 
 dask = pytest.importorskip("dask.dataframe")
@@ -347,7 +347,7 @@ def test_polars_frames_are_read(data):
 def test_a_worker_killed_in_mid_iteration_changes_nothing(
     client, data, parquet, tmp_path, monkeypatch
 ):
-    from statsmodels_mnar.engine.execution import DaskPartitions
+    from statsmodels_mnar.large.execution import DaskPartitions
 
     flag, original, evaluations = str(tmp_path / "dead"), DaskPartitions.map, []
 
@@ -507,7 +507,7 @@ class Stop(Exception):
     "kind", [GreeneSelectionLogit, pytest.param(BiasCorrLogit, marks=pytest.mark.full)]
 )
 def test_a_fit_resumes_from_its_checkpoint(kind, data, tmp_path, monkeypatch):
-    from statsmodels_mnar.engine.execution import LocalPartitions
+    from statsmodels_mnar.large.execution import LocalPartitions
 
     def model(frame=data):
         return kind.from_formula(

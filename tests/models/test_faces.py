@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from statsmodels_mnar import GreeneSelectionLogit, Status, WeakIdentificationWarning
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine.optimize import maximize
+from statsmodels_mnar.optimize.maximize import maximize
 
 CONTAINED = ("loading", "probit", "independent", *({"sigma": s} for s in (0.3, 1.0, 3.0)))
 

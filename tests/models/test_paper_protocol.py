@@ -18,10 +18,10 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
 from statsmodels_mnar.datasets import Experiment, load_experiment
-from statsmodels_mnar.engine.binary import descend_binary
-from statsmodels_mnar.engine.links import LOGIT
-from statsmodels_mnar.engine.integration import Simulation
 from statsmodels_mnar.errors import PerfectSeparationError, WeakIdentificationWarning
+from statsmodels_mnar.kernel.integration import Simulation
+from statsmodels_mnar.kernel.links import LOGIT
+from statsmodels_mnar.optimize.binary import descend_binary
 
 DECAY = 1e-4
 PROTOCOL = {"method": "sgd", "lr": 0.01, "weight_decay": DECAY, "tol": 5e-4}

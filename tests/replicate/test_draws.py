@@ -11,7 +11,9 @@ from scipy.stats import chi2, kstest, norm
 
 from statsmodels_mnar import BiasCorrLogit
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.engine import FreeForm, Objective, Rows
+from statsmodels_mnar.kernel.forms import FreeForm
+from statsmodels_mnar.kernel.rows import Rows
+from statsmodels_mnar.optimize.objective import Objective
 from statsmodels_mnar.replicate.draws import FreshDraws, SummarizedDraws, summarize
 
 

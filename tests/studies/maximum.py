@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
-from statsmodels_mnar.engine.optimize import maximize_many
 from statsmodels_mnar.models.search import search_bounds
+from statsmodels_mnar.optimize.maximize import maximize_many
 
 TOLERANCE = 1e-6  # log-likelihood
 STARTS = 32

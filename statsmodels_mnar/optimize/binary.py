@@ -12,11 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .blocks import times
-from .device import block_rows
-from .links import LOGIT, PROBIT, Link
-from .rows import Rows
-from .threads import one_thread
+from ..kernel.links import LOGIT, PROBIT, Link
+from ..kernel.rows import Rows, block_rows, times
+from ..kernel.threads import one_thread
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -64,7 +62,7 @@ def fit_binary(
     Examples
     --------
     >>> import torch
-    >>> from statsmodels_mnar.engine.links import LOGIT
+    >>> from statsmodels_mnar.kernel.links import LOGIT
     >>> y = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     >>> fit_binary(torch.ones(1, 4, dtype=torch.float64), y, LOGIT).params
     tensor([1.0986], dtype=torch.float64)

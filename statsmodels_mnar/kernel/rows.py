@@ -1,18 +1,188 @@
-"""The data on the device."""
+"""The data on the device, in blocks: what a kernel reads of the rows and returns for each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_args
+from itertools import combinations_with_replacement
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .arrays import finite, matrix, shaped, vector
-from .blocks import Block, Kind, outcome_factor
 from .threads import one_thread
+
+
+def matrix(name: str, value: np.ndarray) -> np.ndarray:
+    value = _numbers(name, value)
+    if value.ndim != 2 or 0 in value.shape:
+        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
+    return finite(name, value)
+
+
+def vector(name: str, value: np.ndarray, n: int) -> np.ndarray:
+    return finite(name, shaped(name, value, n))
+
+
+def shaped(name: str, value: np.ndarray, n: int) -> np.ndarray:
+    value = _numbers(name, value)
+    if value.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got {value.shape}")
+    return value
+
+
+def _numbers(name: str, value: np.ndarray) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers ({error})") from error
+
+
+def finite(name: str, value: np.ndarray) -> np.ndarray:
+    if not np.isfinite(value).all():
+        where = np.argwhere(~np.isfinite(value))[0].tolist()
+        raise ValueError(f"{name} is not finite at position {where}; drop or fill such rows")
+    return value
+
+
+# -- where the tensors live ------------------------------------------------------------------------
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """The torch device for a name, checked to hold float64.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        "auto" takes the current CUDA device where there is one and the CPU elsewhere.
+
+    Examples
+    --------
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    if isinstance(device, str) and device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device={device!r} is not a torch device; use 'auto', 'cpu', 'cuda' or 'cuda:1'"
+        ) from error
+    try:
+        torch.zeros(1, dtype=torch.float64, device=resolved).item()  # "meta" holds no numbers
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"device={str(resolved)!r} cannot hold float64, which the likelihood needs, or is not "
+            f"present on this machine; use device='cpu' ({error})"
+        ) from error
+    return resolved
+
+
+def block_rows(
+    n_wide: int, device: torch.device, memory_budget: int, *, n_arrays: int = 12, n_more: int = 0
+) -> int:
+    """Rows of one block whose work arrays hold ``n_wide`` float64 values a row.
+
+    On a CPU a block that stays in cache is faster than one that fills the budget; elsewhere only
+    the budget counts.
+
+    Parameters
+    ----------
+    memory_budget : int
+        Bytes.
+    n_arrays : int
+        Work arrays alive at once: about a dozen in the kernels.
+    n_more : int
+        Other values a row that are in memory meanwhile.
+    """
+    budget = memory_budget // (8 * max(n_arrays * n_wide + n_more, 1))
+    in_cache = 2**18 // max(n_wide, 1) if device.type == "cpu" else budget
+    return max(1, min(budget, max(in_cache, 256)))
+
+
+# -- what a kernel reads of the rows, and what it returns for each ---------------------------------
+
+
+Kind = Literal["closed", "hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive rows of one kind, shared by all members of a batch or each member's own.
+
+    The outcome factor of a row is F(u) = floor + gain * L(sign * u), which covers an observed label
+    (floor 0, gain 1), a pseudolabel with soft selection s' (floor 1 - s', gain s') and a soft
+    pseudolabel (floor 1 - s'/2 (1 + \\|q\\|), gain s'\\|q\\|, with q = 2y' - 1).
+    """
+
+    kind: Kind  # "closed": s' = 0, PHI(-b); "hard": floor = 0, gain = 1, tilt = 1; "soft": the rest
+    X: Tensor  # (p, n) or (B, p, n)
+    W: Tensor  # (k, n) or (B, k, n)
+    offset: Tensor  # (n,) or (B, n), as all below; added to the outcome index
+    offset_select: Tensor  # added to the selection index
+    sign: Tensor  # +1 or -1
+    floor: Tensor
+    gain: Tensor
+    tilt: Tensor  # 2s' - 1
+    key: Tensor  # int64, owner of the row's draws
+    start: int  # position of the first row in Rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowTerms:
+    """Log-likelihood of rows and its derivatives in (a, b, dependence parameters).
+
+    ``second`` lists the upper triangle row by row: aa, ab, ..., bb, ...
+    """
+
+    value: Tensor  # (B, n)
+    first: Tensor | None = None  # (d, B, n)
+    second: Tensor | None = None  # (d (d + 1)/2, B, n)
+
+    def where(self, members: Tensor, other: RowTerms) -> RowTerms:
+        """These terms for the members that are True, (B,), and the other's for the rest."""
+
+        def chosen(own: Tensor | None, others: Tensor | None) -> Tensor | None:
+            if own is None or others is None:
+                return None
+            return torch.where(members[:, None], own, others)
+
+        value = torch.where(members[:, None], self.value, other.value)
+        return RowTerms(value, chosen(self.first, other.first), chosen(self.second, other.second))
+
+
+def times(left: Tensor, right: Tensor) -> Tensor:
+    """(B, m) times a matrix (m, n) that all members share, or each member's own, (B, m, n)."""
+    return left @ right if right.ndim == 2 else (left[:, None] @ right)[:, 0]
+
+
+def entries(field: Tensor, member: Tensor, row: Tensor) -> Tensor:
+    """Entries of a field at these members and rows, (m,)."""
+    return field[row] if field.ndim == 1 else field[member, row]
+
+
+def pairs(d: int) -> list[tuple[int, int]]:
+    """The upper triangle in the order of :attr:`RowTerms.second`."""
+    return list(combinations_with_replacement(range(d), 2))
+
+
+def log_derivatives(value: Tensor, first: list[Tensor], raw: list[Tensor]) -> RowTerms:
+    """Turn I'/I and I''/I into the derivatives of log I."""
+    second = [h - first[i] * first[j] for h, (i, j) in zip(raw, pairs(len(first)), strict=True)]
+    return RowTerms(value, torch.stack(first), torch.stack(second))
+
+
+def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Sign, floor and gain of rows with selection values s and labels y; see :class:`Block`."""
+    q = 2.0 * y - 1.0
+    # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
+    return torch.where(q < 0, -1.0, 1.0), (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
+
+
+# -- the data on the device ------------------------------------------------------------------------
+
 
 BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
 _PACKED = ("weight", "order")

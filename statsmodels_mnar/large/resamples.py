@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .batches import reweighted
+from ..kernel.forms import Form
+from ..kernel.rows import Rows
+from ..optimize.batches import reweighted
 from .execution import Partitions
-from .forms import Form
-from .partitioned import PartitionedObjective, PartitionedRows, Session
-from .rows import Rows
+from .partitions import PartitionedObjective, PartitionedRows, Session
 
 
 def row_weights(

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .blocks import Kind, outcome_factor
-from .rows import BY_ROW, Rows
-from .threads import one_thread
+from ..kernel.rows import BY_ROW, Kind, Rows, outcome_factor
+from ..kernel.threads import one_thread
 
 
 @one_thread()

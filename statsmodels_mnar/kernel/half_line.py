@@ -26,12 +26,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .blocks import Block, RowTerms, entries, log_derivatives
-from .integration import half_width, legendre_count, legendre_rule
+from .integration import Workspace, half_width, legendre_count, legendre_rule
 from .links import Link
+from .rows import Block, RowTerms, entries, log_derivatives
 from .special import INV_SQRT_2PI, falling_root, log_ndtr, log_pdf, ndtr
-from .workspace import Workspace
-
 
 _WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
 _LOG_ROWS = 1024  # rows in log space at once

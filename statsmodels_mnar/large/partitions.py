@@ -15,7 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .binary import (
+from ..kernel.forms import Form
+from ..kernel.links import LOGIT, PROBIT, Link
+from ..kernel.rows import Kind, Moments, Rows, joint_ridge
+from ..optimize.binary import (
     _SAMPLE,
     BinaryFit,
     BinaryFits,
@@ -26,15 +29,9 @@ from .binary import (
     fit_binary,
     largest_index,
 )
-from .blocks import Kind
+from ..optimize.objective import Evaluation, Likelihood, Objective, sample_positions
+from .checkpoint import Fingerprint, Journal, Marks, marks_of, signature, sum_of
 from .execution import Partitions
-from .forms import Form
-from .links import LOGIT, PROBIT, Link
-from .journal import Fingerprint, Journal, signature
-from .likelihood import Evaluation, Likelihood
-from .marks import Marks, marks_of, sum_of
-from .objective import Objective, sample_positions
-from .rows import Moments, Rows, joint_ridge
 
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
@@ -302,8 +299,9 @@ class PartitionedObjective(Likelihood):
     Examples
     --------
     >>> import numpy as np
-    >>> from statsmodels_mnar.engine import LoadingForm, Rows
-    >>> from statsmodels_mnar.engine.execution import LocalPartitions, Store
+    >>> from statsmodels_mnar.kernel.forms import LoadingForm
+    >>> from statsmodels_mnar.kernel.rows import Rows
+    >>> from statsmodels_mnar.large.execution import LocalPartitions, Store
     >>> X = np.ones((3, 1))
     >>> rows = Rows.build(X, X, y=np.array([1.0, 0.0, np.nan]), s=np.array([1.0, 1.0, 0.0]))
     >>> parts = LocalPartitions([lambda: rows, lambda: rows], ["one", "two"], Store(0))

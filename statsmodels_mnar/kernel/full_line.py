@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from .blocks import Block, RowTerms, entries, log_derivatives
 from .integration import Nodes, node_sums
+from .rows import Block, RowTerms, entries, log_derivatives
 from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
 
 

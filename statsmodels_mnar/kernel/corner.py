@@ -25,7 +25,7 @@ import math
 import torch
 from torch import Tensor
 
-from .blocks import RowTerms, log_derivatives
+from .rows import RowTerms, log_derivatives
 from .special import LOG_SQRT_2PI, log_ndtr, log_ndtr_difference, log_pdf, upper_mills
 
 CORNER = math.atanh(0.9999)  # from this |athrho| on the series is used

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from .batches import resampled
-from .likelihood import Evaluation, Likelihood
-from .objective import Objective
+from .objective import Evaluation, Likelihood, Objective
 from .solution import Callback, Solution, Status, Step, boundary_status
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from .threads import one_thread
+from ..kernel.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
