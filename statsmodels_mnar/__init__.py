@@ -13,14 +13,14 @@ from .errors import (
     SingularDesignError,
     WeakIdentificationWarning,
 )
-from .inference.imputation import pool
 from .kernel.integration import Quadrature, Simulation
 from .large.execution import local_workers
 from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
-from .models.mlp import MLP
+from .models.first_stage import MLP
 from .models.saved import from_json
 from .montecarlo import monte_carlo
 from .optimize.solution import Status
+from .post.imputation import pool
 
 __version__ = "0.1.0"
 

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
-from .results.reporting import SUFFIXES, check_path
+from .results.report import SUFFIXES, check_path
 
 NOT_CONVERGED = 3
 MODELS = {"greene": GreeneSelectionLogit, "biascorr": BiasCorrLogit, "probit": ProbitSelection}

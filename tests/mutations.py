@@ -117,14 +117,14 @@ def _heavier(nodes: Any) -> Any:
 
 FULL = "kernel.full_line:full_line"
 HALF = "kernel.half_line:half_line"
-COV, PROB, STACKED = "inference.covariance", "inference.probabilities", "inference.stacked"
-QUADRATURE = "engine/test_fullline.py::test_likelihood_equals_adaptive_quadrature"
-AUTOGRAD = "engine/test_fullline.py::test_derivatives_equal_autograd"
-HALF_AUTOGRAD = "engine/test_halfline.py::test_derivatives_equal_autograd"
-CORNER = "engine/test_corner.py::test_derivatives_are_those_of_the_values"
-DIFFERENCES = "engine/test_objective.py::test_score_and_hessian_equal_central_differences"
+COV, PROB, STACKED = "post.covariance", "post.prediction", "post.stacked"
+QUADRATURE = "kernel/test_full_line.py::test_likelihood_equals_adaptive_quadrature"
+AUTOGRAD = "kernel/test_full_line.py::test_derivatives_equal_autograd"
+HALF_AUTOGRAD = "kernel/test_half_line.py::test_derivatives_equal_autograd"
+CORNER = "kernel/test_corner.py::test_derivatives_are_those_of_the_values"
+DIFFERENCES = "optimize/test_objective.py::test_score_and_hessian_equal_central_differences"
 JACKKNIFE = "models/test_biascorr.py::test_stacked_covariance_is_the_infinitesimal_jackknife"
-COVARIANCE, PROBABILITIES = "inference/test_covariance.py", "inference/test_probabilities.py"
+COVARIANCE, PROBABILITIES = "post/test_covariance.py", "post/test_probabilities.py"
 MARGINS = "results/test_margeff.py::test_slopes_are_differentiated_predictions"
 PROFILE = "results/test_profile.py::test_interval_ends_lie_on_the_cut"
 
@@ -140,11 +140,11 @@ MUTATIONS = (
     Mutation(
         "kernel: rows in log space", "kernel.full_line:_log_space",
         returned(lambda answer: type(answer)(1e-3 + answer[0], *answer[1:])),
-        "engine/test_fullline.py::test_log_space_path_equals_the_linear_one",
+        "kernel/test_full_line.py::test_log_space_path_equals_the_linear_one",
     ),
     Mutation(
         "half line: sign of the loading", HALF, given(2, minus),
-        "engine/test_halfline.py",
+        "kernel/test_half_line.py",
     ),
     Mutation("half line: score at the end", HALF, field("first", scaled(1, 0.9)), HALF_AUTOGRAD),
     Mutation("half line: end's curvature", HALF, field("second", scaled(3, -1.0)), HALF_AUTOGRAD),
@@ -152,15 +152,15 @@ MUTATIONS = (
     Mutation(
         "half line: large loadings", "kernel.half_line:_over_index",
         returned(lambda answer: answer._replace(log_J=answer.log_J + 1e-6)),
-        "engine/test_halfline.py::test_large_loadings_are_integrated_over_the_index",
+        "kernel/test_half_line.py::test_large_loadings_are_integrated_over_the_index",
     ),
     Mutation(
-        "probit: slope of its density", "kernel.half_line:Probit.derivatives",
+        "probit: slope of its density", "kernel.links:Probit.derivatives",
         in_place(4, lambda curve: curve.neg_()), HALF_AUTOGRAD,
     ),
     Mutation(
         "corner: value", "kernel.corner:near_corner", field("value", lambda v: v + 1e-6),
-        "engine/test_corner.py::test_values_are_those_of_mpmath",
+        "kernel/test_corner.py::test_values_are_those_of_mpmath",
     ),
     Mutation(
         "corner: score of rho", "kernel.corner:near_corner", field("first", scaled(2, -1.0)), CORNER
@@ -173,23 +173,23 @@ MUTATIONS = (
     Mutation(
         "nodes: weights that add up to 1.01", "kernel.integration:Quadrature.nodes",
         returned(_heavier),
-        "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
+        "kernel/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
         "nodes: too wide a step", "kernel.integration:trapezoid_step", returned(times(2.0)),
-        "engine/test_integration.py::test_trapezoid_keeps_its_promise",
+        "kernel/test_integration.py::test_trapezoid_keeps_its_promise",
     ),
     Mutation(
         "nodes: half of those on the half line", "kernel.integration:legendre_count",
-        returned(lambda count: max(2, count // 2)), "engine/test_halfline.py",
+        returned(lambda count: max(2, count // 2)), "kernel/test_half_line.py",
     ),
     Mutation(
         "nodes: weight of a draw", "kernel.integration:Simulation.nodes", returned(_heavier),
-        "engine/test_integration.py::test_weights_are_those_of_the_standard_normal",
+        "kernel/test_integration.py::test_weights_are_those_of_the_standard_normal",
     ),
     Mutation(
         "rows: floor of a soft row", "kernel.rows:outcome_factor",
-        returned(lambda answer: (answer[0], 2.0 * answer[1], answer[2])), "engine/test_rows.py",
+        returned(lambda answer: (answer[0], 2.0 * answer[1], answer[2])), "kernel/test_rows.py",
     ),
     Mutation(
         "sums: score of the selection equation", "optimize.objective:add_score",
@@ -202,17 +202,17 @@ MUTATIONS = (
     Mutation(
         "penalty: without the number of rows", "optimize.objective:Likelihood._penalised",
         given(3, lambda total: 0.0 * total + 1.0),
-        "engine/test_objective.py::test_the_penalty_is_the_papers_weight_decay",
+        "optimize/test_objective.py::test_the_penalty_is_the_papers_weight_decay",
     ),
     # -- the optimiser
     Mutation(
         "Newton: half a step", "optimize.newton:trust_region_step", returned(times(0.5)),
-        "engine/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
+        "optimize/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
     ),
     Mutation(
         "Newton: stops at once", "optimize.newton:judge",
         returned(lambda at: at._replace(maximum=at.maximum | True, distance=0.0 * at.distance)),
-        "engine/test_optimizers.py",
+        "optimize/test_optimizers.py",
     ),
     # -- covariances and tests
     Mutation(
@@ -243,13 +243,13 @@ MUTATIONS = (
         field("by_mean", times(0.0)), JACKKNIFE,
     ),
     Mutation(
-        "independence: likelihood ratio without its 2", "inference.independence:likelihood_ratio",
+        "independence: likelihood ratio without its 2", "post.tests:likelihood_ratio",
         field("statistic", times(0.5)),
         "models/test_free.py::test_score_test_is_the_same_for_every_normalization_and_close_to_lr",
     ),
     Mutation(
-        "dependence: delta method of the error correlation", "inference.dependence:_gradient",
-        returned(times(1.1)), "inference/test_dependence.py",
+        "dependence: delta method of the error correlation", "post.dependence:_gradient",
+        returned(times(1.1)), "post/test_dependence.py",
     ),
     # -- predictions and effects
     Mutation(
@@ -268,15 +268,15 @@ MUTATIONS = (
         returned(lambda jet: replace(jet, first=-jet.first)), PROBABILITIES,
     ),
     Mutation(
-        "prediction: an interval too short", "inference.prediction:Prediction.conf_int",
-        given(0, lambda own: replace(own, se=0.9 * own.se)), "inference/test_prediction.py",
+        "prediction: an interval too short", "post.prediction:Prediction.conf_int",
+        given(0, lambda own: replace(own, se=0.9 * own.se)), "post/test_prediction.py",
     ),
     Mutation(
         "effect: sign of the selection equation's part", f"{PROB}:Quantity.coefficients",
         returned(lambda pair: (pair[0], -pair[1])), MARGINS,
     ),
     Mutation(
-        "effect: width of a count's move", "inference.margins:Column.ends",
+        "effect: width of a count's move", "post.margins:Column.ends",
         returned(lambda ends: (*ends[:2], 0.5 * ends[2])),
         "results/test_margeff.py::test_differences_of_dummies_and_counts_move_both_equations",
     ),
@@ -292,11 +292,11 @@ MUTATIONS = (
     ),
     # -- profiles, intervals and the bootstrap
     Mutation(
-        "profile: too narrow a cut", "inference.profile:_pieces", given(2, times(0.9)), PROFILE
+        "profile: too narrow a cut", "post.profile:_pieces", given(2, times(0.9)), PROFILE
     ),
     Mutation(
-        "weak fits: a union that leaves the ends out", "inference.across:Across.interval",
-        returned(times(0.99)), "inference/test_across.py results/test_weak.py",
+        "weak fits: a union that leaves the ends out", "post.intervals:Across.interval",
+        returned(times(0.99)), "post/test_intervals.py results/test_weak.py",
     ),
     Mutation(
         "bootstrap: exponential weights of a wrong spread", "large.resamples:row_weights",

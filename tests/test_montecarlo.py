@@ -12,8 +12,7 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection, monte_carlo
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.models.many import fit_many
-from statsmodels_mnar.montecarlo import MonteCarlo
+from statsmodels_mnar.montecarlo import MonteCarlo, fit_many
 
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
 

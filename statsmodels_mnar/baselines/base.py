@@ -27,8 +27,8 @@ from ..design import (
 )
 from ..design.values import new_matrix
 from ..errors import warn
-from ..escaping import EscapedSummary2
 from ..kernel.links import LOGIT, PROBIT, Link
+from ..markup import EscapedSummary2
 from ..optimize.binary import BinaryFit, fit_binary
 
 Floats = NDArray[np.float64]

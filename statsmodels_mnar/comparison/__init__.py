@@ -1,8 +1,7 @@
 """Several fits of the same data side by side, and tests between them."""
 
+from .compare import Comparison, compare, plot_coefficients
 from .contrasts import exclusion_test, hausman_test, vuong_test
-from .plots import plot_coefficients
-from .tables import Comparison, compare
 
 __all__ = [
     "Comparison",

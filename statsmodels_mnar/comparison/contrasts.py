@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference import comparison
-from ..inference.comparison import Correction, ExclusionTest, HausmanTest, VuongTest
-from ..inference.covariance import invert
-from ..inference.diagnostics import influence_covariance, param_influence
 from ..kernel.forms import LoadingForm, ProbitForm
-from ..results.nesting import is_nested
+from ..post import tests as comparison
+from ..post.covariance import invert
+from ..post.diagnostics import influence_covariance, param_influence
+from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
 from ..results.selection import SelectionResults
-from .effects import average_effects, independent_mean, unwrapped
+from .compare import average_effects, independent_mean, unwrapped
 
 Floats = NDArray[np.float64]
 

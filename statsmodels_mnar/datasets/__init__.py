@@ -1,9 +1,11 @@
 """Real data, the paper's experiments, and simulators that document their truth."""
 
 from .experiments import EXPERIMENTS, Experiment, load_experiment
-from .files import DataFileError, cache_dir, find_file
 from .loaders import (
     FORMULAS,
+    DataFileError,
+    cache_dir,
+    find_file,
     load_adult,
     load_credit_card,
     load_drug,

@@ -1,25 +1,22 @@
 """Formulas and data in, one frozen `Design` out, and the checks a design has to pass."""
 
-from statsmodels_mnar.design.checks import (
+from .checks import (
     check_design,
     check_exclusion,
     check_levels,
     check_outcome_varies,
     check_rank,
     check_selection_varies,
+    check_separation,
     check_some_selected,
     check_width,
+    degeneracies,
     find_excluded,
+    find_separation,
 )
-from statsmodels_mnar.design.data import (
-    Design,
-    design_from_arrays,
-    design_from_formula,
-    over_rows,
-)
-from statsmodels_mnar.design.formula import FormulaSpec, rebuild
-from statsmodels_mnar.design.separation import check_separation, degeneracies, find_separation
-from statsmodels_mnar.design.values import Dropped
+from .data import Design, design_from_arrays, design_from_formula, over_rows
+from .formula import FormulaSpec, rebuild
+from .values import Dropped
 
 __all__ = [
     "Design",

@@ -14,26 +14,21 @@ import patsy
 from numpy.typing import NDArray
 from statsmodels.formula._manager import FormulaManager
 
-from statsmodels_mnar.design.formula import (
-    Formula,
-    FormulaSpec,
-    check_types,
-    evaluate_left,
-    evaluate_right,
-    parse,
-)
-from statsmodels_mnar.design.frames import as_frame, check_unique
-from statsmodels_mnar.design.values import (
+from ..errors import DesignError, listing
+from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
+from .values import (
     Dropped,
     Floats,
     Mask,
     Missing,
     WeightKind,
+    as_frame,
     binary_floats,
     check_binary,
     check_finite,
     check_missing,
     check_rows_left,
+    check_unique,
     check_weights,
     common_index,
     complete_rows,
@@ -44,9 +39,6 @@ from statsmodels_mnar.design.values import (
     subset_positions,
     warn_dropped,
 )
-from statsmodels_mnar.errors import DesignError, listing
-
-__all__ = ["Design", "design_from_arrays", "design_from_formula", "over_rows"]
 
 
 class Counts(NamedTuple):
@@ -191,7 +183,7 @@ def design_from_formula(
     Examples
     --------
     >>> import pandas as pd
-    >>> from statsmodels_mnar.design import design_from_formula
+    >>> from ..design import design_from_formula
     >>> data = pd.DataFrame({"grade": [2, 5, None, 4], "x": [1.0, 2, 3, 4], "z": [0, 1, 0, 1]})
     >>> design = design_from_formula("I(grade > 3) ~ x", "~ x + z", data)
     >>> design.y
@@ -295,7 +287,7 @@ def design_from_arrays(
     Examples
     --------
     >>> import numpy as np
-    >>> from statsmodels_mnar.design import design_from_arrays
+    >>> from ..design import design_from_arrays
     >>> x = np.column_stack([np.ones(4), [0.1, 0.4, 0.2, 0.9]])
     >>> design = design_from_arrays([1, np.nan, 0, 1], x)
     >>> design.s

@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 from pandas.api import types as pdt
 from statsmodels.formula._manager import FormulaManager
 
-from statsmodels_mnar.design import pickling
-from statsmodels_mnar.design.expressions import (
+from ..errors import DesignError, listing
+from .expressions import (
     COLUMNS,
+    IN_NEW_DATA,
+    by_row,
+    check_alone,
     column_coded,
     column_named,
+    differing,
+    dumps,
     names_read,
     to_python,
 )
-from statsmodels_mnar.design.frames import as_frame, check_unique, plain
-from statsmodels_mnar.design.rowwise import IN_NEW_DATA, by_row, check_alone, differing
-from statsmodels_mnar.design.size import check_size
-from statsmodels_mnar.errors import DesignError, listing
-
-__all__ = ["FormulaSpec", "rebuild"]
+from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
 
@@ -94,7 +94,7 @@ class FormulaSpec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _load_spec, (pickling.dumps(state),)
+        return _load_spec, (dumps(state),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FormulaSpec:
         return self  # immutable
@@ -128,7 +128,7 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
     Examples
     --------
     >>> import pandas as pd
-    >>> from statsmodels_mnar.design import design_from_formula, rebuild
+    >>> from ..design import design_from_formula, rebuild
     >>> data = pd.DataFrame({"y": [0, 1, None, 1], "x": [1.0, 2.0, 3.0, 4.0]})
     >>> design = design_from_formula("y ~ center(x)", "~ x", data)
     >>> rebuild(design.outcome_spec, pd.DataFrame({"x": [2.5, None]}))

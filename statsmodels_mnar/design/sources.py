@@ -14,13 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from statsmodels_mnar.design.frames import (
-    as_frame,
-    levels_by_chance,
-    owned,
-    with_sorted_levels,
-)
-from statsmodels_mnar.errors import DesignError
+from ..errors import DesignError
+from .values import as_frame, levels_by_chance, owned, with_sorted_levels
 
 Reader = Callable[[], pd.DataFrame]
 

@@ -1,8 +1,8 @@
 """The statsmodels classes."""
 
+from ..large.build import Execution
 from .biascorr import BiasCorrLogit
 from .greene import GreeneSelectionLogit
-from .large import Execution
 from .probit import ProbitSelection
 
 __all__ = ["BiasCorrLogit", "Execution", "GreeneSelectionLogit", "ProbitSelection"]

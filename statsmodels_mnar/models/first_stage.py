@@ -3,26 +3,146 @@
 Each step is a function of the design: ``train`` learns g_s on all rows and g_y on the labelled
 ones, ``soften`` returns the paper's training set D'_tr as a design, whose s is the soft selection
 value and whose y is the label or the pseudolabel.
+
+Everything takes one model or the members of a batch, whose coefficients differ.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from ..design import Design
-from ..errors import NoVariationError
+from ..errors import NotInMemoryError, NoVariationError
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Moments, joint_ridge
+from ..kernel.rows import Kind, Moments, Rows, joint_ridge
 from ..kernel.threads import one_thread, users_threads
+from ..large.partitions import PartitionedRows
+from ..optimize.batches import relabelled
 from ..optimize.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
-from .mlp import MLP, fit_mlp
+
+
+@dataclass(frozen=True, slots=True)
+class MLP:
+    """Architecture and training of the perceptron that "mlp" stands for.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Units of the hidden layers, each followed by a ReLU. The paper states no architecture; its
+        first author's later code has layers of 5 and 2 units.
+    epochs : int
+        Full-batch steps of Adam.
+    lr, weight_decay : float
+    rng : int
+        Seed of the start values; the same seed gives the same network.
+
+    Examples
+    --------
+    >>> MLP().hidden
+    (5, 2)
+    """
+
+    hidden: tuple[int, ...] = (5, 2)
+    epochs: int = 500
+    lr: float = 0.01
+    weight_decay: float = 1e-4
+    rng: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMLP:
+    """B trained networks of one architecture; calls give probabilities."""
+
+    weights: tuple[Tensor, ...]  # (B, out, in) of each layer
+    biases: tuple[Tensor, ...]  # (B, 1, out)
+    center: Tensor  # (B, 1, p) the columns are standardized first
+    spread: Tensor  # (B, 1, p)
+    loss: Tensor  # (B,)
+
+    @one_thread()
+    def __call__(self, X: Tensor) -> Tensor:
+        """Probabilities at the rows of X, (n, p), by each network, (B, n)."""
+        return torch.sigmoid(_forward((X - self.center) / self.spread, self.weights, self.biases))
+
+
+def _forward(h: Tensor, weights: tuple[Tensor, ...], biases: tuple[Tensor, ...]) -> Tensor:
+    *hidden, (last, bias) = zip(weights, biases, strict=True)
+    for w, b in hidden:
+        h = torch.relu(h @ w.mT + b)
+    return (h @ last.mT + bias)[..., 0]
+
+
+@one_thread()
+def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -> FittedMLP:
+    """Train on the rows of X, (n, p), by Adam on the mean cross-entropy.
+
+    No global state is touched: the start values come from a generator of their own, and all members
+    have the same.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        (B, n) row weights of each member; one member of equal weights by default.
+
+    Examples
+    --------
+    >>> import torch
+    >>> X = torch.tensor([[0.0], [1.0], [2.0], [3.0]], dtype=torch.float64)
+    >>> network = fit_mlp(X, (X[:, 0] > 1.5).double(), MLP(hidden=(8,)))
+    >>> (network(X) > 0.5).tolist()
+    [[False, False, True, True]]
+    """
+    weight = torch.ones_like(y)[None] if weight is None else weight
+    weight = weight / weight.mean(1, keepdim=True)
+    by_row = weight[..., None]
+    center = (by_row * X).mean(1, keepdim=True)
+    spread = (by_row * (X - center) ** 2).mean(1, keepdim=True).sqrt()
+    spread = torch.where(spread > 1e-10 * X.abs().amax(0), spread, 1.0)  # of a constant: zero
+    Z = (X - center) / spread
+    generator = torch.Generator().manual_seed(settings.rng)
+    sizes = (X.shape[1], *settings.hidden, 1)
+    weights, biases = [], []
+    for fan_in, fan_out in pairwise(sizes):
+        bound = fan_in**-0.5
+        start = torch.rand((fan_out, fan_in + 1), generator=generator, dtype=torch.float64)
+        start = (bound * (2.0 * start - 1.0)).to(X.device).repeat(len(weight), 1, 1)
+        weights.append(start[..., :-1].clone().requires_grad_())
+        biases.append(start[..., -1].clone()[:, None].requires_grad_())
+    # Adam works entry by entry, so the sum over members trains each of them as if alone.
+    optimizer = torch.optim.Adam(
+        [*weights, *biases], lr=settings.lr, weight_decay=settings.weight_decay
+    )
+    labels = y.expand_as(weight)
+    loss = Z.new_zeros(len(weight))
+    for _ in range(settings.epochs):
+        optimizer.zero_grad()
+        logits = _forward(Z, tuple(weights), tuple(biases))
+        loss = (
+            weight
+            * nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        ).mean(1)
+        loss.sum().backward()
+        optimizer.step()
+    return FittedMLP(
+        tuple(w.detach() for w in weights),
+        tuple(b.detach() for b in biases),
+        center,
+        spread,
+        loss.detach(),
+    )
+
+
+# -- algorithm 1, lines 4 to 14: the two classifiers, soft selection and pseudolabels --------------
+
 
 Floats = NDArray[np.float64]
 Classifier = Any
@@ -297,3 +417,135 @@ def soften(
     s, y = design.s.copy(), design.y.copy()
     s[missing], y[missing] = soft, labels
     return replace(design, s=s, y=y)
+
+
+# -- algorithm 1, lines 4 to 14, for rows in partitions: classifiers by sums, labels where rows are
+
+
+Coefs = tuple[float, ...] | tuple[tuple[float, ...], ...]
+"""Of one classifier, or of each member's."""
+
+
+def train_partitioned(
+    rows: PartitionedRows,
+    selection_model: Classifier,
+    pseudolabel_model: Classifier,
+    penalty: float = 0.0,
+) -> FirstStage:
+    """``train`` by sums over partitions, for "probit" and "logit"."""
+    models = {"selection_model": selection_model, "pseudolabel_model": pseudolabel_model}
+    for argument, model in models.items():
+        if not isinstance(model, str) or model not in LINKS:
+            raise NotInMemoryError(
+                f"{argument}={model!r} would need all rows at once, which are in partitions; use "
+                f"one of {list(LINKS)}"
+            )
+    return FirstStage(
+        Trained(selection_model, None, rows.fit_binary("select", LINKS[selection_model], penalty)),
+        Trained(
+            pseudolabel_model, None, rows.fit_binary("outcome", LINKS[pseudolabel_model], penalty)
+        ),
+        penalty,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Softening:
+    """What turns a partition's rows into the training set D'_tr, where they are."""
+
+    select: tuple[str, Coefs]  # name and coefficients of g_s
+    outcome: tuple[str, Coefs]  # of g_y
+    soft_selection: float | str | tuple[float, ...]  # one for each member
+    soft_pseudolabels: bool
+
+    @classmethod
+    def of(
+        cls, stage: FirstStage, soft_selection: float | str, soft_pseudolabels: bool
+    ) -> Softening:
+        fits = [(t.name, t.fit) for t in (stage.select, stage.outcome)]
+        select, outcome = (
+            (name, tuple(fit.params.tolist())) for name, fit in fits if fit is not None
+        )
+        return cls(select, outcome, soft_selection, soft_pseudolabels)
+
+    @property
+    def kind(self) -> Kind:
+        """Of the unlabelled rows."""
+        return "closed" if self.soft_selection == 0.0 else "soft"
+
+    def members(self, which: Sequence[int]) -> Softening:
+        """Some members of a batch."""
+
+        def some(values: Any) -> Any:
+            return tuple(values[i] for i in which) if isinstance(values, tuple) else values
+
+        select, outcome = ((name, some(coef)) for name, coef in (self.select, self.outcome))
+        return replace(
+            self, select=select, outcome=outcome, soft_selection=some(self.soft_selection)
+        )
+
+    def indices(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of g_s and of g_y, (n,) or (B, n)."""
+        zeta, theta = (rows.X.new_tensor(coef) for _, coef in (self.select, self.outcome))
+        return zeta @ rows.W + rows.offset_select, theta @ rows.X + rows.offset
+
+    def values(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """s' and y', (n,) or (B, n); only those of unlabelled rows mean anything."""
+        select, outcome = self.indices(rows)
+        guess = CDF[self.outcome[0]](outcome)
+        labels = guess if self.soft_pseudolabels else (guess > 0.5).to(guess.dtype)
+        if self.soft_selection == "rowwise":
+            return CDF[self.select[0]](select), labels
+        return labels.new_tensor(self.soft_selection)[..., None].expand_as(labels), labels
+
+
+def train_resampled(
+    rows: PartitionedRows, whole: FirstStage, count: int, penalty: float = 0.0
+) -> tuple[Softening, torch.Tensor]:
+    """Both classifiers for each of ``count`` members of a batch, from the estimates of all rows.
+
+    Returns
+    -------
+    Softening
+        With each member's coefficients, and its s-bar.
+    Tensor
+        (count,) whether both are at a maximum.
+    """
+    found = []
+    for equation, trained in (("select", whole.select), ("outcome", whole.outcome)):
+        assert trained.fit is not None
+        start = trained.fit.params.expand(count, -1)
+        found.append(rows.fit_binaries(equation, LINKS[trained.name], start, penalty))
+    names = whole.select.name, whole.outcome.name
+    select, outcome = (
+        (name, tuple(map(tuple, fits.params.tolist())))
+        for name, fits in zip(names, found, strict=True)
+    )
+    how = Softening(select, outcome, "rowwise", soft_pseudolabels=False)
+    total, weight = rows.sum(soft_sums, how)
+    mean = tuple((total / weight).tolist())
+    return replace(how, soft_selection=mean), found[0].converged & found[1].converged
+
+
+def soften_rows(rows: Rows, how: Softening) -> Rows:
+    """``soften`` for the rows of a partition."""
+    segments = tuple(
+        (how.kind if kind == "closed" else kind, low, high) for kind, low, high in rows.segments
+    )
+    return replace(relabelled(rows, rows.tilt < 0, *how.values(rows)), segments=segments)
+
+
+def soft_sums(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weighted sum of g_s over the unlabelled rows, and their weight."""
+    missing = rows.tilt < 0
+    weight, index = rows.weight[..., missing], how.indices(rows)[0][..., missing]
+    return (weight * CDF[how.select[0]](index)).sum(-1), weight.sum(-1)
+
+
+def soft_range(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Smallest s', smallest and largest y' of the unlabelled rows, of each member's."""
+    s, y = (v[..., rows.tilt < 0] for v in how.values(rows))
+    if not s.shape[-1]:
+        nothing = s.new_full(s.shape[:-1], np.inf)
+        return nothing, nothing, -nothing
+    return s.amin(-1), y.amin(-1), y.amax(-1)

@@ -8,8 +8,8 @@ from typing import Any
 from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration, Simulation
 from ..optimize.objective import Objective
-from .base import SelectionModel
 from .normalization import Normalization, Parametrized, parametrize
+from .selection import SelectionModel
 
 
 class GreeneSelectionLogit(SelectionModel):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.dependence import Parametrization
 from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..kernel.integration import Integration, Quadrature
+from ..post.dependence import Parametrization
 
 Normalization = str | Mapping[str, float]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ..kernel.integration import Integration, Quadrature
-from .base import SelectionModel
 from .normalization import Normalization, Parametrized, parametrize
+from .selection import SelectionModel
 
 
 class ProbitSelection(SelectionModel):

@@ -13,26 +13,25 @@ from typing import Any, NoReturn, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ..design.chunks import SavedDesign
 from ..design.data import Counts
-from ..design.partitioned import SavedDesign
 from ..design.values import Dropped, WeightKind
-from ..inference.accuracy import Accuracy
-from ..inference.across import Across
-from ..inference.comparison import ExclusionTest
-from ..inference.covariance import ESTIMATORS, Covariance
-from ..inference.independence import IndependenceTest
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
 from ..optimize.solution import Solution, Status
-from ..results.record import SCHEMA
+from ..post.accuracy import Accuracy
+from ..post.covariance import ESTIMATORS, Covariance
+from ..post.intervals import Across
+from ..post.tests import ExclusionTest, IndependenceTest
+from ..results.findings import SCHEMA
 from ..results.selection import Fit, SelectionResultsWrapper
-from .base import SelectionModel
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization
 from .probit import ProbitSelection
+from .selection import SelectionModel
 
 Floats = NDArray[np.float64]
 

@@ -21,15 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..inference.branches import Inner, InnerCorrelation
-from ..inference.curve import comparable, ended_well
-from ..inference.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
 from ..kernel.corner import CORNER
 from ..kernel.forms import CorrelationForm, FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..kernel.integration import Quadrature
 from ..optimize.maximize import maximize, maximize_many
 from ..optimize.objective import Objective
 from ..optimize.solution import Climb, Solution, Status
+from ..post.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
+from ..post.paths import Inner, InnerCorrelation
+from ..post.profile import comparable, ended_well
 from .normalization import Normalization
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..inference.stacked import (
+from ..kernel.forms import Form
+from ..kernel.rows import Kind, Rows
+from ..large.partitions import PartitionedRows
+from ..optimize.batches import relabelled
+from ..optimize.objective import Objective
+from ..post.stacked import (
     StackedRows,
     Stages,
     by_outcome,
@@ -18,12 +23,7 @@ from ..inference.stacked import (
     influence,
     outer_products,
 )
-from ..kernel.forms import Form
-from ..kernel.rows import Kind, Rows
-from ..large.partitions import PartitionedRows
-from ..optimize.batches import relabelled
-from ..optimize.objective import Objective
-from .softening import Softening, soften_rows
+from .first_stage import Softening, soften_rows
 
 Floats = NDArray[np.float64]
 

@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.formula import split
-from ..design.frames import as_frame
-from ..design.values import binary_floats, new_matrix, read_matrix
+from ..design.values import as_frame, binary_floats, new_matrix, read_matrix
 from ..errors import DesignError, listing
-from .base import SelectionModel
+from .selection import SelectionModel
 
 
 def augment(

@@ -15,7 +15,7 @@ from ..baselines import NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
 from ..datasets import Experiment
 from ..kernel.integration import Simulation
 from ..models import BiasCorrLogit, GreeneSelectionLogit
-from ..models.mlp import MLP
+from ..models.first_stage import MLP
 from .draws import FreshDraws, SummarizedDraws
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..datasets import EXPERIMENTS
-from ..models.mlp import MLP
+from ..models.first_stage import MLP
 from .jobs import Job, Record, experiment
 from .paper import paper_numbers
 from .protocol import (

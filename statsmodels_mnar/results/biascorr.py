@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..bias_theory import BiasCondition
 from ..design import Design
-from ..inference.bias_theory import BiasCondition
-from ..inference.comparison import ExclusionTest
-from ..inference.covariance import Covariance
-from ..inference.metrics import auc
-from ..inference.stacked import (
+from ..post.covariance import Covariance
+from ..post.metrics import auc
+from ..post.stacked import (
     StackedRows,
     Stages,
     by_outcome,
@@ -23,6 +22,7 @@ from ..inference.stacked import (
     influence,
     outer_products,
 )
+from ..post.tests import ExclusionTest
 from .selection import SelectionResults
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
-from ..inference.diagnostics import Influence, param_influence, pearson, randomized_quantile
+from ..post.diagnostics import Influence, param_influence, pearson, randomized_quantile
 
 Floats = NDArray[np.float64]
 

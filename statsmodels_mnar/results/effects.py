@@ -15,10 +15,11 @@ from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
-from ..design.frames import as_frame, typed
-from ..inference.across import Across, Targets
-from ..inference.checks import check_alpha
-from ..inference.margins import (
+from ..design.values import as_frame, typed
+from ..errors import check_alpha
+from ..markup import SectionedSummary
+from ..post.intervals import Across, Targets
+from ..post.margins import (
     At,
     average_difference,
     average_effects,
@@ -31,16 +32,17 @@ from ..inference.margins import (
     row_effects,
     typical_row,
 )
-from ..inference.prediction import as_covariance, average_weights, check_known
-from ..inference.probabilities import (
+from ..post.prediction import (
     INDICES,
     NEEDS_OUTCOME,
     NEEDS_SELECT,
     Designs,
     Quantity,
+    as_covariance,
+    average_weights,
+    check_known,
     check_which,
 )
-from .latex import SectionedSummary
 from .partitions import mean_row, partition_effects, zero_row
 
 Floats = NDArray[np.float64]

@@ -11,14 +11,14 @@ from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.stats.contrast import WaldTestResults
 
 from ..design import find_excluded
-from ..design.partitioned import SavedDesign
-from ..inference import comparison, covariance, independence
-from ..inference.comparison import ExclusionTest
-from ..inference.independence import IndependenceTest
+from ..design.chunks import SavedDesign
 from ..kernel.forms import FreeForm, LoadingForm, ProbitForm
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
-from .nesting import is_nested
+from ..post import covariance
+from ..post import tests as comparison
+from ..post import tests as independence
+from ..post.tests import ExclusionTest, IndependenceTest, is_nested
 
 
 class HypothesisTests(GenericLikelihoodModelResults):

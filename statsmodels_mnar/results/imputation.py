@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..design import over_rows
-from ..inference import metrics
-from ..inference.diagnostics import influence_covariance
-from ..inference.imputation import Pooled, draw_params, held, pool
-from ..inference.metrics import PopulationMetrics, Target
-from ..inference.probabilities import Designs, blocks
+from ..post import metrics
+from ..post.diagnostics import influence_covariance
+from ..post.imputation import Pooled, draw_params, held, pool
+from ..post.metrics import PopulationMetrics, Target
+from ..post.prediction import Designs, blocks
 from ..progress import progress_bar
 
 Floats = NDArray[np.float64]

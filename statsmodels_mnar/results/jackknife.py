@@ -1,4 +1,4 @@
-"""Leave-one-out refits, of rows or of clusters."""
+"""Leave-one-out refits, and how much estimates by simulation depend on the draws."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..progress import progress_bar
-from .bootstrap import refit_options, refits
-from .replicates import Replicates, collect
+from .bootstrap import Replicates, collect, refit_options, refits
 
 if TYPE_CHECKING:
     from .selection import SelectionResults
+
 
 Floats = NDArray[np.float64]
 
@@ -101,3 +101,101 @@ def _without(
         else:
             weights[number] -= own[number] / counts[number]
         yield weights
+
+
+# -- how much estimates by simulation depend on the draws ------------------------------------------
+
+
+_TOLERATED = 0.1  # simulation error over standard error
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationError(Replicates):
+    """Estimates with independent sets of draws.
+
+    Attributes
+    ----------
+    replicates : DataFrame
+        One row for each set of draws.
+    bse : Series
+        Standard deviation over the sets: the simulation error of one fit.
+    standard_error : Series
+        Sampling error of the fit, for comparison.
+    """
+
+    standard_error: pd.Series
+    n_draws: int
+
+    @property
+    def cov(self) -> pd.DataFrame:
+        """Covariance over the sets of draws."""
+        return self.replicates.cov()
+
+    @property
+    def bias(self) -> pd.Series:
+        """Mean over the sets less the estimate of this fit."""
+        return self.replicates.mean() - self.estimate
+
+    @property
+    def ratio(self) -> pd.Series:
+        """Simulation error over standard error."""
+        return self.bse / self.standard_error
+
+    @property
+    def draws_needed(self) -> int:
+        """Draws with which every ratio would be below a tenth, were errors like 1/sqrt(R).
+
+        Low-discrepancy draws need fewer.
+        """
+        worst = float(self.ratio.max())
+        if not np.isfinite(worst) or worst <= _TOLERATED:
+            return self.n_draws
+        return int(np.ceil(self.n_draws * (worst / _TOLERATED) ** 2))
+
+    @property
+    def verdict(self) -> str:
+        """In words, for the summary."""
+        worst = self.ratio.idxmax()
+        size = f"{self.ratio[worst]:.2f} of its standard error ({worst})"
+        if self.ratio[worst] <= _TOLERATED:
+            return f"{self.n_draws} draws are enough: the simulation error is at most {size}."
+        return (
+            f"{self.n_draws} draws are too few: the simulation error is up to {size}. Use about "
+            f"{self.draws_needed:,} draws, or integration='quadrature'."
+        )
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Estimates, standard errors, simulation errors and their ratio; ``alpha`` is not used."""
+        return pd.DataFrame(
+            {
+                "estimate": self.estimate,
+                "std err": self.standard_error,
+                "sim. error": self.bse,
+                "ratio": self.ratio,
+            }
+        )
+
+    def _title(self) -> str:
+        return f"Simulation error of {self.model}, {self.n_draws} draws"
+
+    def _notes(self) -> list[str]:
+        return [*Replicates._notes(self), self.verdict]
+
+
+def simulation_error(results: SelectionResults, n_sets: int, *, progress: bool) -> SimulationError:
+    """Refit with ``n_sets`` independent sets of draws."""
+    if not (isinstance(n_sets, int | np.integer) and n_sets >= 2):
+        raise ValueError(f"n_sets={n_sets!r} must be an integer of at least 2")
+    if results.fit_info.method == "sgd":
+        raise ValueError("simulation_error needs a fit at its maximum; method='sgd' stops before")
+    limits = {k: v for k, v in results.fit_info.options.items() if k in ("maxiter", "gtol")}
+    solutions = results.model.refit_draws(
+        n_sets, np.asarray(results.params), results.fit_info.penalty, **limits
+    )
+    bar = progress_bar(progress, "sets of draws", n_sets, solutions)
+    names = results.model.param_names
+    return SimulationError(
+        **collect(results, bar, n_sets),
+        standard_error=pd.Series(np.asarray(results.bse), index=names),
+        n_draws=results.model._parametrized.form.simulation.n_draws,
+    )

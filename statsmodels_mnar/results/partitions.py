@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 
 from ..design import FormulaSpec, rebuild
 from ..design.values import as_floats
-from ..inference.margins import Column, average_effects, held
-from ..inference.prediction import Prediction, summed_prediction
-from ..inference.probabilities import INDICES, NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity
 from ..kernel.rows import Rows
 from ..large.partitions import PartitionedRows
+from ..post.margins import Column, average_effects, held
+from ..post.prediction import (
+    INDICES,
+    NEEDS_OUTCOME,
+    NEEDS_SELECT,
+    Designs,
+    Prediction,
+    Quantity,
+    summed_prediction,
+)
 
 Floats = NDArray[np.float64]
 

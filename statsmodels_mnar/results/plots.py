@@ -9,23 +9,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..inference.calibration import calibration_bins
-from ..inference.checks import check_alpha
-from ..inference.profile import Profile
-from ..inference.sensitivity import Sensitivity
-from .curves import Curves
-from .effects import MarginalEffects
-from .plotting import (
+from ..errors import check_alpha
+from ..post.metrics import calibration_bins
+from ..post.profile import Profile
+from ..post.sensitivity import Sensitivity
+from .drawing import (
     FAINT,
     LINES,
     MARKERS,
     SHADES,
+    Curves,
     axes_of,
     draw_intervals,
     draw_profile,
     draw_sensitivity,
     legend_above,
 )
+from .effects import MarginalEffects
 
 Floats = NDArray[np.float64]
 

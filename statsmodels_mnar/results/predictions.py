@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.tools._decorators import cache_readonly
 
-from ..design.frames import as_frame
-from ..design.partitioned import SavedDesign
+from ..design.chunks import SavedDesign
 from ..design.sources import find_source, is_dask
-from ..inference.across import Across
-from ..inference.prediction import (
+from ..design.values import as_frame
+from ..large.execution import DaskPartitions, LocalPartitions, Store
+from ..post.intervals import Across
+from ..post.prediction import (
     Prediction,
     across_predictions,
     as_covariance,
@@ -25,7 +26,6 @@ from ..inference.prediction import (
     predict_average,
     predict_with_errors,
 )
-from ..large.execution import DaskPartitions, LocalPartitions, Store
 from ..progress import progress_bar
 from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 
@@ -212,7 +212,7 @@ class Predictions(GenericLikelihoodModelResults):
         interval : {"wald", "profile"}, optional
             "wald" takes the likelihood for a parabola. "profile" refits the model over the error
             correlations: the interval is that of the profile likelihood or, where the fit is weak
-            (see ``results.weak``), the union of the intervals at every error correlation that the
+            (see ``post.intervals``), the union of the intervals at every error correlation that the
             likelihood supports. By default "profile" for averages where the fit is weak or the
             likelihood far from a parabola, else "wald".
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference import covariance
-from ..inference.checks import check_alpha
-from ..inference.identification import Identification, identify
-from ..inference.paths import Closed, Path
-from ..inference.profile import Profile, profile
+from ..errors import check_alpha
+from ..post import covariance
+from ..post.identification import Identification, identify
+from ..post.paths import Closed, Path
+from ..post.profile import Profile, profile
 from ..progress import progress_bar
 from .sensitivities import Sensitivities, values_of
 

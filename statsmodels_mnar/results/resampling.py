@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..errors import AbsentError
-from . import bootstrap, jackknife, simulation
+from ..post.covariance import group_codes
+from . import bootstrap, jackknife
+from . import jackknife as simulation
 from .bootstrap import BootstrapResults, Kind
-from .groups import group_codes
-from .jackknife import JackknifeResults
-from .simulation import SimulationError
+from .jackknife import JackknifeResults, SimulationError
 
 Floats = NDArray[np.float64]
 

@@ -16,25 +16,25 @@ from statsmodels.base.model import (
 )
 from statsmodels.tools._decorators import cache_readonly
 
-from ..design.partitioned import SavedDesign
-from ..inference import covariance
-from ..inference.accuracy import Accuracy
-from ..inference.across import Across
-from ..inference.checks import check_alpha
-from ..inference.covariance import Covariance, Meat
-from ..inference.dependence import Dependence, dependence, dependence_table
+from ..design.chunks import SavedDesign
+from ..errors import check_alpha
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.solution import Climb, Solution, Status
-from . import tables, weak
+from ..post import covariance
+from ..post import intervals as weak
+from ..post.accuracy import Accuracy
+from ..post.covariance import Covariance, Meat, read_groups
+from ..post.dependence import Dependence, dependence, dependence_table
+from ..post.intervals import Across
+from . import summary as tables
 from .diagnostics import Diagnostics
 from .effects import Effects
-from .groups import read_groups
 from .hypotheses import HypothesisTests
 from .imputation import Imputation
 from .plots import Plots
 from .predictions import Predictions
 from .profiles import Profiles
-from .reporting import Reporting
+from .report import Reporting
 from .resampling import Resampling
 
 Floats = NDArray[np.float64]

@@ -13,18 +13,12 @@ from scipy import stats
 from scipy.special import logit
 from statsmodels.base.model import GenericLikelihoodModelResults
 
-from ..inference.checks import check_alpha
-from ..inference.dependence import LOGISTIC_VARIANCE, dependence
-from ..inference.diagnostics import influence_covariance
-from ..inference.sensitivity import (
-    SERIES,
-    Sensitivity,
-    shifted_prevalence,
-    tipping_points,
-    worst_case,
-)
+from ..errors import check_alpha
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
+from ..post.dependence import LOGISTIC_VARIANCE, dependence
+from ..post.diagnostics import influence_covariance
+from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
 from ..progress import progress_bar
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from statsmodels_mnar.baselines.minimax import (
+from statsmodels_mnar.baselines.rflearn import (
     WeightBox,
     smoothed_weights,
     solve_game,

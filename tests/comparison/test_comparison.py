@@ -31,8 +31,7 @@ from statsmodels_mnar import (
 from statsmodels_mnar.baselines import IPWLogit, NaiveLogit
 from statsmodels_mnar.comparison.contrasts import effect_contrast
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.inference.comparison import vuong
-from statsmodels_mnar.results.nesting import dependence_nested
+from statsmodels_mnar.post.tests import dependence_nested, vuong
 
 DATA = simulate_greene(1_500, rng=4).data
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statsmodels_mnar.datasets import DataFileError, cache_dir, find_file, load_german
-from statsmodels_mnar.datasets.files import FILES, VARIABLE, fetch
+from statsmodels_mnar.datasets.loaders import FILES, VARIABLE, fetch
 
 GERMAN = FILES["german.data"]
 

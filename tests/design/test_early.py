@@ -11,7 +11,8 @@ import pytest
 from statsmodels_mnar import DesignError, Execution, GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.design import data as data_module
-from statsmodels_mnar.design import design_from_formula, rebuild, size
+from statsmodels_mnar.design import design_from_formula, rebuild
+from statsmodels_mnar.design import values as size
 
 N = 240
 

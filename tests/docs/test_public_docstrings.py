@@ -15,23 +15,22 @@ from statsmodels.tools.docstring import NumpyDocString
 
 import statsmodels_mnar
 from statsmodels_mnar import baselines, comparison, datasets
-from statsmodels_mnar.inference.bias_theory import BiasCondition
-from statsmodels_mnar.inference.diagnostics import Influence
-from statsmodels_mnar.inference.identification import Identification
-from statsmodels_mnar.inference.imputation import Pooled
-from statsmodels_mnar.inference.independence import IndependenceTest
-from statsmodels_mnar.inference.metrics import PopulationMetrics
-from statsmodels_mnar.inference.prediction import Prediction
-from statsmodels_mnar.inference.profile import Profile
-from statsmodels_mnar.inference.sensitivity import Sensitivity
+from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
+from statsmodels_mnar.post.diagnostics import Influence
+from statsmodels_mnar.post.identification import Identification
+from statsmodels_mnar.post.imputation import Pooled
+from statsmodels_mnar.post.metrics import PopulationMetrics
+from statsmodels_mnar.post.prediction import Prediction
+from statsmodels_mnar.post.profile import Profile
+from statsmodels_mnar.post.sensitivity import Sensitivity
+from statsmodels_mnar.post.tests import IndependenceTest
 from statsmodels_mnar.results.biascorr import BiasCorrResults
 from statsmodels_mnar.results.bootstrap import BootstrapResults
 from statsmodels_mnar.results.effects import MarginalEffects
 from statsmodels_mnar.results.imputation import Imputations
-from statsmodels_mnar.results.jackknife import JackknifeResults
+from statsmodels_mnar.results.jackknife import JackknifeResults, SimulationError
 from statsmodels_mnar.results.selection import SelectionResults
-from statsmodels_mnar.results.simulation import SimulationError
 
 PACKAGES = (statsmodels_mnar, baselines, comparison, datasets)
 PUBLIC = {
@@ -154,8 +153,8 @@ MODULES = sorted(
 
 # Of a second and more each; what they show is tested elsewhere.
 LONG = (
-    "montecarlo", "models.mlp", "results.plots", "results.profiles", "demo",
-    "comparison.contrasts", "results.imputation", "results.curves",
+    "montecarlo", "models.first_stage", "results.plots", "results.profiles", "demo",
+    "comparison.contrasts", "results.imputation", "results.drawing",
 )  # fmt: skip
 
 

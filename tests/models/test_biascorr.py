@@ -23,7 +23,7 @@ from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.errors import NoVariationError, PerfectSeparationError
 from statsmodels_mnar.kernel.integration import Simulation, normal_draws
 from statsmodels_mnar.kernel.rows import Moments
-from statsmodels_mnar.models.mlp import MLP
+from statsmodels_mnar.models.first_stage import MLP
 from statsmodels_mnar.optimize.objective import Objective
 from tests.patience import PATIENCE
 

@@ -35,8 +35,8 @@ from statsmodels_mnar import (
     local_workers,
 )
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.large.build import find_clusters
 from statsmodels_mnar.large.resamples import draw_resamples
-from statsmodels_mnar.models.keys import find_clusters
 from statsmodels_mnar.optimize.newton import WITHIN
 from tests.patience import PATIENCE
 

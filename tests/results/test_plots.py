@@ -11,7 +11,7 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, compare
 from statsmodels_mnar.comparison import plot_coefficients
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.inference.calibration import calibration_bins
+from statsmodels_mnar.post.metrics import calibration_bins
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402

@@ -244,7 +244,7 @@ def test_variables_of_the_data_have_the_intervals_of_their_columns(weak):
 
 
 def test_many_rows_are_refitted_only_where_asked(weak, monkeypatch):
-    from statsmodels_mnar.results import weak as rules
+    from statsmodels_mnar.post import intervals as rules
 
     expected = weak.get_prediction(average=True).conf_int()
     monkeypatch.setattr(rules, "MOST_ROWS", 100)

@@ -14,10 +14,10 @@ from scipy.special import log_ndtr, ndtr
 
 from statsmodels_mnar import Execution, GreeneSelectionLogit, ProbitSelection, Quadrature
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.inference.probabilities import jet, probability
 from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
 from statsmodels_mnar.kernel.rows import Rows
 from statsmodels_mnar.optimize.objective import Objective
+from statsmodels_mnar.post.prediction import jet, probability
 
 FORMULAS = ("y ~ x1 + x2 + x3", "s ~ x1 + x2 + x3 + z")
 HARD = (-40.0, -8.0, -1.0, 0.0, 3.0, 40.0)

@@ -19,10 +19,10 @@ from statsmodels_mnar import (
     Status,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.inference import accuracy as accuracy_module
-from statsmodels_mnar.models import base
-from statsmodels_mnar.models.many import fit_many
+from statsmodels_mnar.models import selection as base
+from statsmodels_mnar.montecarlo import fit_many
 from statsmodels_mnar.optimize.maximize import maximize
+from statsmodels_mnar.post import accuracy as accuracy_module
 
 SIGMA_FIXED = {"normalization": {"sigma": 2.0}}
 COARSE = Quadrature(rule="gauss-hermite", n_nodes=5)

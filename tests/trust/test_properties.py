@@ -25,7 +25,7 @@ from scipy.special import expit, log_ndtr
 
 from statsmodels_mnar import Execution
 from statsmodels_mnar.errors import DesignError
-from statsmodels_mnar.models.many import fit_many
+from statsmodels_mnar.montecarlo import fit_many
 from statsmodels_mnar.optimize.objective import Objective
 from tests.trust.cases import BIASCORR, GREENE, MODELS, Case, cases, fit, said
 from tests.trust.oracle import log_rows

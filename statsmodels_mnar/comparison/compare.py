@@ -1,0 +1,409 @@
+"""Several fits of the same data side by side, in a table and in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..baselines import BaselineResults, IPWLogit
+from ..design import Design
+from ..errors import check_alpha
+from ..kernel.forms import LoadingForm, ProbitForm
+from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from ..post.prediction import Designs, Quantity, predict_average
+from ..results.drawing import draw_intervals, legend_above
+from ..results.selection import SelectionResults
+
+Floats = NDArray[np.float64]
+
+
+def unwrapped(results: Any) -> Any:
+    """Results without the wrapper that puts names on them."""
+    return getattr(results, "_results", results)
+
+
+def independent_mean(beta: Any, k_select: int, *, probit: bool) -> Quantity:
+    """P(y = 1) of a plain logit or probit: that of a selection model without dependence."""
+    form = ProbitForm() if probit else LoadingForm()
+    fixed = np.zeros(1, dtype=bool)
+    return Quantity(form, "mean", np.asarray(beta, float), np.zeros(k_select), np.zeros(1), fixed)
+
+
+def average_effects(
+    host: SelectionResults, quantity: Quantity, variables: list[str] | None
+) -> tuple[list[str], Floats, Floats]:
+    """Names, average effects over all rows and their Jacobian."""
+    found = host._by_column(quantity) if variables is None else host._by_data(quantity, variables)
+    names, values, jacobian = found
+    assert jacobian is not None
+    return names, values, jacobian
+
+
+# -- several fits of the same data side by side ----------------------------------------------------
+
+
+MODELS = ("naive", "ipw", "probit", "greene", "biascorr")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Fits of the same rows side by side; what :func:`compare` returns.
+
+    Attributes
+    ----------
+    results : dict
+        The fits by name; those that could be fitted.
+    coefficients : DataFrame
+        Outcome equation; columns (model, coef or std err).
+    margeff : DataFrame
+        Average effects on P(y = 1) over all rows; columns (model, AME or std err).
+    fit : DataFrame
+        One row for each model, also for those that failed.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import compare
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(1_000, rng=1)
+    >>> found = compare(sim.formula, sim.select_formula, sim.data, ("naive", "probit"))
+    >>> list(found.results)
+    ['naive', 'probit']
+    """
+
+    results: dict[str, Any]  # by name; those that could be fitted
+    coefficients: pd.DataFrame  # outcome equation; columns (model, coef | std err)
+    margeff: pd.DataFrame  # average effects on P(y = 1), all rows; columns (model, AME | std err)
+    fit: pd.DataFrame  # one row for each model, also for those that failed
+
+    def summary(self) -> str:
+        """The three tables as text, standard errors in parentheses."""
+        parts = (
+            ("Outcome coefficients (logit and probit scales differ)", _cells(self.coefficients)),
+            ("Average marginal effects on P(y = 1), all rows", _cells(self.margeff)),
+            ("Fits", self.fit.T.apply(_texts, axis=1)),
+        )
+        return "\n\n".join(f"{title}\n{table.to_string()}" for title, table in parts)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def compare(
+    formula: Any,
+    select_formula: str | None = None,
+    data: Any = None,
+    models: Iterable[str] = MODELS,
+    *,
+    variables: Iterable[str] | None = None,
+    normalization: Any = None,
+    cov_type: str | None = None,
+    cov_kwds: dict[str, Any] | None = None,
+    env: Any = 0,
+    **model_options: Any,
+) -> Comparison:
+    """Coefficients, average marginal effects and prevalences of several methods.
+
+    Parameters
+    ----------
+    formula : str, sequence or dict
+        Outcome formula; or fitted results of selection models and baselines, of the same rows,
+        under the names of a dict or of their classes.
+    select_formula, data
+        As in ``from_formula``; only with a formula.
+    models : sequence of str
+        What to fit: "naive" (logit of the labelled rows), "ipw", "probit" (ProbitSelection),
+        "greene" and "biascorr".
+    variables : list of str, optional
+        Variables of the data whose effects are shown, see ``get_margeff``; by default the columns
+        of the outcome design.
+    normalization : optional
+        Of "greene"; by default "loading".
+    cov_type, cov_kwds : optional
+        Of "naive", "probit" and "greene"; the others keep their "stacked" default.
+    env, **model_options
+        As in ``from_formula``: subset, missing, offsets and weights.
+
+    Returns
+    -------
+    Comparison
+        With the tables ``coefficients``, ``margeff`` and ``fit``, and the ``results``; print it. A
+        model that could not be fitted has its reason in the column ``status`` of ``fit``.
+
+    Notes
+    -----
+    Effects and prevalences (means of P(y = 1)) are over all rows, labelled or not, for every
+    method: their numbers can be compared, those of coefficients on different scales cannot.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import compare
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(2_000, rng=0).data
+    >>> table = compare("y ~ x1 + x2", "s ~ x1 + x2 + z", data, ["naive", "probit"])
+    >>> table.margeff["probit"].index.tolist()
+    ['x1', 'x2']
+    """
+    if isinstance(formula, str):
+        options = {"cov_type": cov_type, "cov_kwds": cov_kwds}
+        env = env + 2 if isinstance(env, int) and env >= 0 else env  # past here and _fit
+        chosen = tuple(models)
+        fitted, failed = _fit(
+            (formula, select_formula, data), chosen, normalization, options,
+            env=env, **model_options,
+        )  # fmt: skip
+        hosts = [unwrapped(fitted["naive"])]
+        fitted = {name: fitted[name] for name in chosen if name in fitted}
+        if not fitted:
+            raise ValueError(f"no model could be fitted: {failed}")
+        return _arrange(fitted, failed, hosts, variables)
+    if select_formula is not None or data is not None or model_options:
+        raise ValueError("formula: with fitted results give neither formulas, data nor options")
+    fitted = _named(formula)
+    hosts = [r for r in map(unwrapped, fitted.values()) if isinstance(r, SelectionResults)]
+    return _arrange(fitted, {}, hosts, variables)
+
+
+def _fit(
+    formulas: tuple[Any, ...],
+    models: tuple[str, ...],
+    normalization: Any,
+    fit_options: dict[str, Any],
+    **model_options: Any,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Results and reasons for failure, by name; the naive fit is always there."""
+    unknown = set(models) - set(MODELS)
+    if unknown or not models:
+        raise ValueError(f"models={list(models)!r} must be some of {list(MODELS)}")
+    extras = {"offset", "offset_select", "freq_weights", "prob_weights"} & set(model_options)
+    if "ipw" in models and extras:
+        raise ValueError(
+            f"models: 'ipw' does not take {sorted(extras)}; leave it out, as in "
+            f"models={[name for name in models if name != 'ipw']!r}"
+        )
+    kinds: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+        "naive": (GreeneSelectionLogit, {"normalization": "independent"}, fit_options),
+        "ipw": (IPWLogit, {}, {}),
+        "probit": (ProbitSelection, {}, fit_options),
+        "greene": (GreeneSelectionLogit, {"normalization": normalization}, fit_options),
+        "biascorr": (BiasCorrLogit, {}, {}),
+    }
+    fitted, failed = {}, {}
+    for name in dict.fromkeys(("naive", *models)):
+        kind, own, how = kinds[name]
+        model = kind.from_formula(*formulas, **own, **model_options)
+        try:
+            fitted[name] = model.fit(**how)
+        except ValueError as error:  # of a model that these data do not bear
+            if name == "naive":
+                raise
+            failed[name] = f"{type(error).__name__}: {error}"
+    return fitted, failed
+
+
+def _named(results: Any) -> dict[str, Any]:
+    """Fitted results by name."""
+    if isinstance(results, Mapping):
+        found = {str(name): value for name, value in results.items()}
+    elif not isinstance(results, Iterable):
+        raise ValueError(
+            f"formula={results!r} must be an outcome formula, or a sequence or dict of fitted "
+            "results"
+        )
+    else:
+        found = {}
+        for value in results:
+            name = base = type(getattr(value, "model", value)).__name__
+            for i in range(2, len(found) + 2):
+                if name not in found:
+                    break
+                name = f"{base} {i}"
+            found[name] = value
+    for name, value in found.items():
+        if not isinstance(unwrapped(value), SelectionResults | BaselineResults):
+            raise ValueError(
+                f"{name}: compare takes results of this package's models and baselines, got "
+                f"{type(value).__name__}"
+            )
+    return found
+
+
+def _arrange(
+    fitted: dict[str, Any],
+    failed: dict[str, str],
+    hosts: list[SelectionResults],
+    variables: Iterable[str] | None,
+) -> Comparison:
+    """The tables. Baselines read the data through a selection model's fit, one of ``hosts``."""
+    chosen = None if variables is None else list(variables)
+    coefficients, effects, rows = {}, {}, {}
+    first = next(iter(fitted.values())).model.design
+    for name, results in ((name, unwrapped(value)) for name, value in fitted.items()):
+        design = results.model.design
+        if design.nobs == 0:
+            raise ValueError(f"{name}: the data have been removed from this fit; fit it again")
+        if not _same_rows(design, first):
+            raise ValueError(f"{name} was fitted to other rows than the first of the results")
+        host, quantity, cov = _mean_of(results, name, hosts)
+        p = len(design.outcome_names)
+        params = np.asarray(results.params, dtype=float)[:p]
+        coefficients[name] = _column("coef", params, cov[:p, :p], list(design.outcome_names))
+        names, values, jacobian = average_effects(host, quantity, chosen)
+        effects[name] = _column("AME", values, jacobian @ cov @ jacobian.T, names)
+        rows[name] = _fit_row(results, quantity, cov)
+    fit = pd.DataFrame.from_dict(rows, orient="index")
+    for name, reason in failed.items():
+        fit.loc[name, "status"] = f"failed: {reason}"
+    return Comparison(fitted, pd.concat(coefficients, axis=1), pd.concat(effects, axis=1), fit)
+
+
+def _same_rows(one: Design, other: Design) -> bool:
+    """By their labels and outcomes; an oracle knows more of these than other fits do."""
+    if not one.index.equals(other.index):
+        return False
+    both = one.labelled & other.labelled
+    return np.array_equal(one.y[both], other.y[both])
+
+
+def _mean_of(
+    results: Any, name: str, hosts: list[SelectionResults]
+) -> tuple[SelectionResults, Quantity, Floats]:
+    """P(y = 1) of a fit as a function of the designs, with the covariance of its parameters."""
+    if isinstance(results, SelectionResults):
+        quantity = results.model._quantity(results.params, "mean")
+        return results, quantity, np.asarray(results.cov_params_default)
+    terms = results.model.design.outcome_names
+    for host in hosts:
+        if host.model.design.outcome_names == terms:
+            k = host.model.k_select
+            quantity = independent_mean(results.params, k, probit=False)
+            return host, quantity, np.pad(np.asarray(results.cov_params()), (0, k))
+    raise ValueError(
+        f"{name}: to compare a baseline, add a selection model's fit with the same outcome "
+        f"equation ({', '.join(terms)})"
+    )
+
+
+def _column(name: str, values: Floats, cov: Floats, index: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: values, "std err": np.sqrt(np.diag(cov))}, index=index)
+
+
+def _fit_row(results: Any, quantity: Quantity, cov: Floats) -> dict[str, Any]:
+    design = results.model.design
+    weights = design.row_weights
+    at = Designs(design.X, None, design.offset)
+    prevalence = predict_average(quantity, at, cov, weights)
+    likelihood = getattr(results, "_is_likelihood", False)
+    return {
+        "prevalence": prevalence.predicted[0],
+        "prevalence std err": prevalence.se[0],
+        "error_corr": getattr(results, "error_corr", np.nan),
+        "llf": results.llf if likelihood else np.nan,
+        "aic": results.aic if likelihood else np.nan,
+        "bic": results.bic if likelihood else np.nan,
+        "nobs": results.nobs,
+        "nobs_selected": results.nobs_selected,
+        "status": results.status.name.lower()
+        if isinstance(results, SelectionResults)
+        else ("converged" if results.converged else "not converged"),
+    }
+
+
+def _cells(table: pd.DataFrame) -> pd.DataFrame:
+    """Estimates with standard errors in parentheses, one column for each model."""
+    found = {}
+    for name in table.columns.unique(0):
+        values, errors = table[name].to_numpy().T
+        found[name] = [
+            "" if np.isnan(v) else f"{v:.4f} ({e:.4f})" for v, e in zip(values, errors, strict=True)
+        ]
+    return pd.DataFrame(found, index=table.index)
+
+
+def _texts(row: pd.Series) -> pd.Series:
+    """A row of the table of fits as text; empty where there is no such number."""
+    if row.name == "status":
+        return row.map(lambda text: text if len(text) <= 24 else f"{text[:21]}...")
+    digits = 0 if str(row.name).startswith("nobs") else 4
+    return row.map(lambda value: "" if pd.isna(value) else f"{value:,.{digits}f}")
+
+
+# -- several fits in one picture -------------------------------------------------------------------
+
+
+Show = Literal["margeff", "coefficients"]
+
+_CONSTANTS = ("Intercept", "const")
+_LABELS = {"margeff": "average marginal effect on P(y = 1)", "coefficients": "coefficient"}
+
+
+def plot_coefficients(
+    models: Any,
+    show: Show = "coefficients",
+    *,
+    variables: Iterable[str] | None = None,
+    alpha: float = 0.05,
+    ax: Any = None,
+) -> Any:
+    """Outcome coefficients, or average marginal effects, with intervals across models.
+
+    Parameters
+    ----------
+    models : Comparison, dict or sequence
+        What :func:`compare` returned, or fitted results of the same rows that it takes.
+    show : {"coefficients", "margeff"}
+        Coefficients of logit and probit are on different scales, and so are those of selection
+        logits with different dependence; effects can be compared.
+    variables : list of str, optional
+        Rows to show, in this order; by default all but the constant.
+    alpha : float
+        Of the normal intervals.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import compare
+    >>> from statsmodels_mnar.comparison import plot_coefficients
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(2_000, rng=0).data
+    >>> fits = compare("y ~ x1 + x2", "s ~ x1 + x2 + z", data, ["naive", "probit"])
+    >>> ax = plot_coefficients(fits, "margeff")
+    >>> ax.get_legend_handles_labels()[1]
+    ['naive', 'probit']
+    """
+    if show not in get_args(Show):
+        raise ValueError(f"show={show!r} is unknown; use one of {list(get_args(Show))}")
+    check_alpha(alpha)
+    found = models if isinstance(models, Comparison) else compare(models)
+    table: pd.DataFrame = getattr(found, show)
+    if variables is None:
+        chosen = [name for name in table.index if name not in _CONSTANTS]
+    else:
+        chosen = [variables] if isinstance(variables, str) else list(variables)
+    unknown = [name for name in chosen if name not in table.index]
+    if unknown or not chosen:
+        raise ValueError(f"variables={chosen!r} must be some of {list(table.index)}")
+    z = norm.ppf(1.0 - alpha / 2.0)
+    tables = {}
+    for name in table.columns.unique(0):
+        estimate, error = (table[name].loc[chosen].iloc[:, j] for j in (0, 1))
+        tables[name] = pd.DataFrame(
+            {
+                "estimate": estimate,
+                "ci_lower": estimate - z * error,
+                "ci_upper": estimate + z * error,
+            }
+        )
+    ax = draw_intervals(tables, ax)
+    ax.set_xlabel(f"{_LABELS[show]}, {1 - alpha:.0%} intervals")
+    legend_above(ax)
+    return ax

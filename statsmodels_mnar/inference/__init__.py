@@ -1,1 +1,0 @@
-"""Numbers from arrays: covariances, tests, dependence measures, predictions."""

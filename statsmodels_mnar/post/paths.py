@@ -1,0 +1,441 @@
+"""Paths through a selection model along which one quantity is held and the rest is refitted.
+
+A path is run through by one coordinate u: a coefficient or the loading itself, log sigma, atanh of
+rho or of the error correlation. At each u the model may be a union of forms (the interior of the
+free model and its faces); each is a branch that holds some parameters at functions of u, and the
+best branch counts. u = -inf and inf stand for the ends rho = -1, 1 and sigma = 0, infinity.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..kernel.forms import CorrelationForm, Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..kernel.integration import Integration
+from ..optimize.objective import Objective
+from .dependence import LOGISTIC_VARIANCE, Dependence, dependence
+
+Floats = NDArray[np.float64]
+Held = dict[int, Callable[[float], float]]
+
+EVERYWHERE = (-math.inf, math.inf)
+LNSIGMA = (math.log(0.05), math.log(6.0))
+ATHRHO = math.atanh(0.99)
+
+
+@dataclass(frozen=True)
+class Inner(FreeForm):
+    """The free form within bounds at which its nodes are few; faces close the rest."""
+
+    lower: ClassVar[tuple[float, ...]] = (LNSIGMA[0], -ATHRHO)
+    upper: ClassVar[tuple[float, ...]] = (LNSIGMA[1], ATHRHO)
+
+
+@dataclass(frozen=True)
+class InnerCorrelation(CorrelationForm):
+    """The same in the coordinates (mix, atcorr)."""
+
+    lower: ClassVar[tuple[float, ...]] = (-3.0, CorrelationForm.lower[1])
+    upper: ClassVar[tuple[float, ...]] = (2.0, CorrelationForm.upper[1])
+
+
+@dataclass(frozen=True)
+class Positive(LoadingForm):
+    """The face rho = 1."""
+
+    lower: ClassVar[tuple[float, ...]] = (0.0,)
+
+
+@dataclass(frozen=True)
+class Negative(LoadingForm):
+    """The face rho = -1."""
+
+    upper: ClassVar[tuple[float, ...]] = (0.0,)
+
+
+@dataclass(frozen=True)
+class Moderate(LoadingForm):
+    """The loading form within bounds at which its nodes are few."""
+
+    lower: ClassVar[tuple[float, ...]] = (-10.0,)
+    upper: ClassVar[tuple[float, ...]] = (10.0,)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One form of the model along a path."""
+
+    objective: Objective
+    start: Floats  # (P,) near the estimate
+    held: Held  # position of a parameter -> its value at u
+    domain: tuple[float, float] = EVERYWHERE  # of u, closed
+
+    @property
+    def name(self) -> str:
+        form = self.objective.form
+        if isinstance(form, LoadingForm):
+            return "loading"
+        return "probit" if isinstance(form, ProbitForm) else "free"
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """(P,) parameters that are refitted."""
+        mask = np.ones(len(self.start), dtype=bool)
+        mask[list(self.held)] = False
+        return mask
+
+    def exists(self, u: Floats) -> NDArray[np.bool_]:
+        return (u >= self.domain[0]) & (u <= self.domain[1])
+
+    def at_bound(self, params: Floats) -> bool:
+        """Whether a refitted dependence parameter lies on the form's bound."""
+        form, n_coef = self.objective.form, self.objective.n_coef
+        values = params[n_coef:]
+        on = (values <= np.array(form.lower)) | (values >= np.array(form.upper))
+        return bool((on & self.free[n_coef:]).any())
+
+    def put(self, params: Floats, u: float) -> Floats:
+        """``params`` with the held ones at their values."""
+        params = params.copy()
+        for position, value in self.held.items():
+            params[position] = value(u)
+        return params
+
+    def natural(self, params: Floats) -> tuple[Floats, Dependence]:
+        """Coefficients in the form's own units, and sigma, rho and the error correlation."""
+        n_coef = self.objective.n_coef
+        coef, values = params[:n_coef].copy(), params[n_coef:]
+        form = self.objective.form
+        if isinstance(form, LoadingForm):
+            return coef, dependence("loading", values)
+        if isinstance(form, ProbitForm):
+            return coef, dependence("probit", values)
+        if isinstance(form, CorrelationForm):
+            values = form.free_values(torch.as_tensor(values)[None])[0].numpy()
+            coef[: self.objective.p] *= outcome_scale(math.exp(values[0]))
+        return coef, dependence("free", values)
+
+
+def wider(branch: Branch) -> Branch | None:
+    """The branch with the interior's full bounds, where it had narrow ones."""
+    form = branch.objective.form
+    if isinstance(form, Inner):
+        whole: Form = FreeForm(form.integration)
+    elif isinstance(form, InnerCorrelation):
+        whole = CorrelationForm(form.integration)
+    else:
+        return None
+    return replace(branch, objective=branch.objective.with_form(whole))
+
+
+# -- paths through a selection model along which one quantity is held and the rest is refitted -----
+
+
+_INF = math.inf
+_ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
+_ATCORR = (-3.2, 3.2)  # of atanh(error_corr): beyond, the likelihood is that of the corner
+_FINITE = (-sys.float_info.max, sys.float_info.max)
+_LOADING = math.sqrt(LOGISTIC_VARIANCE)  # loading = this times sinh(atanh(error correlation))
+
+
+class Scale(NamedTuple):
+    """Between the coordinate u and the quantity that a user names."""
+
+    value: Callable[[float], float]
+    inverse: Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A quantity and the branches along which it is held."""
+
+    name: str
+    branches: tuple[Branch, ...]
+    scale: Scale
+    estimate: float  # u at the estimate; infinite on a face
+    range: tuple[float, float] = (-_INF, _INF)  # of u in which curves are drawn
+    ends: tuple[float, ...] = ()  # of -inf and inf, those where some branch exists
+    closes_at_infinity: bool = False  # sigma grows with u, without bound
+
+    def value(self, u: float) -> float:
+        return self.scale.value(u)
+
+    def inverse(self, value: float) -> float:
+        return self.scale.inverse(value)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which the quantity lies, whatever the data."""
+        return self.value(-_INF), self.value(_INF)
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A model with the faces that close it, and the estimates in it.
+
+    ``sigma`` and ``rho`` are the values that the normalization fixes, None where it does not.
+    """
+
+    kind: str  # "free", "loading" or "probit"
+    sigma: float | None
+    rho: float | None
+    objective: Objective  # of the model's rows, under any form
+    integration: Integration
+    names: tuple[str, ...]  # (p + k,) of the coefficients
+    coef: Floats  # (p + k,)
+    errors: Floats  # (p + k,) their standard errors were the dependence known
+    units: str  # "logit" or "probit", of the outcome coefficients
+    at: Dependence  # the estimate
+
+    def path(self, param: str) -> Path:
+        """Along which ``param`` is held."""
+        if param in self.names:
+            return self._coefficient(self.names.index(param))
+        fixed = self.sigma is not None or self.rho is not None
+        if self.kind == "loading" and param in ("loading", "error_corr") and not fixed:
+            loading = math.copysign(self.at.sigma, self.at.rho)
+            if param == "loading":
+                branch = self._loading({-1: _same})
+                return Path(param, (branch,), _IDENTITY, loading, (-50.0, 50.0))
+            branch = self._loading({-1: _loading_of})
+            return Path(param, (branch,), _TANH, _atanh(self.at.error_corr), _ATCORR)
+        if self.kind == "probit" and param in ("rho", "athrho", "error_corr") and not fixed:
+            scale = _IDENTITY if param == "athrho" else _TANH
+            return Path(param, (self._probit({-1: _same}),), scale, _atanh(self.at.rho), _ATCORR)
+        if self.kind == "free":
+            found = self._free_path(param)
+            if found is not None:
+                return found
+        raise ValueError(
+            f"param={param!r} is not estimated by this model; use one of "
+            f"{[*self.dependence_names(), *self.names]}"
+        )
+
+    def dependence_names(self) -> list[str]:
+        """Quantities of the dependence that have a path."""
+        if self.sigma is not None and self.rho is not None:
+            return []
+        if self.kind == "loading":
+            return ["loading", "error_corr"]
+        if self.kind == "probit" or self.sigma is not None:
+            return ["rho", "athrho", "error_corr"]
+        sigma = ["sigma", "lnsigma"]
+        if self.rho != 0.0:  # which leaves no error correlation, whatever sigma
+            sigma.append("error_corr")
+        return sigma if self.rho is not None else ["rho", "athrho", *sigma]
+
+    # -- quantities of the free form ---------------------------------------------------------------
+
+    def _free_path(self, param: str) -> Path | None:
+        both = self.sigma is None and self.rho is None
+        if param == "error_corr" and both:
+            branches = (
+                self._correlation({-1: _same}),
+                self._loading({-1: _loading_of}),
+                self._probit({-1: _same}),
+            )
+            return Path(param, branches, _TANH, _atanh(self.at.error_corr), (-3.8, 3.8))
+        by_rho = self.rho is None and (
+            param in ("rho", "athrho") or (param == "error_corr" and self.sigma is not None)
+        )
+        by_sigma = self.sigma is None and (
+            param in ("sigma", "lnsigma") or (param == "error_corr" and bool(self.rho))
+        )
+        if by_rho:
+            return self._rho_path(param)
+        return self._sigma_path(param) if by_sigma else None
+
+    def _rho_path(self, param: str) -> Path:
+        scale = _IDENTITY if param == "athrho" else _TANH
+        inside = (-ATHRHO, ATHRHO)
+        if self.sigma is not None:
+            lnsigma, sigma = math.log(self.sigma), self.sigma
+            branches: tuple[Branch, ...] = (
+                self._interior({-2: lambda _: lnsigma, -1: _same}, _ANY_ATHRHO),
+                self._loading({-1: lambda u: math.copysign(sigma, u)}, (_INF, _INF)),
+                self._loading({-1: lambda u: math.copysign(sigma, u)}, (-_INF, -_INF)),
+            )
+            if param == "error_corr":
+                share = sigma / math.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+                scale = Scale(lambda u: share * math.tanh(u), lambda v: _atanh(v / share))
+        else:
+            branches = (
+                self._interior({-1: _same}, _ANY_ATHRHO),
+                self._probit({-1: _same}, _ANY_ATHRHO),
+                self._loading({-1: lambda _: 0.0}),  # sigma = 0, whatever rho
+                self._loading({}, (_INF, _INF), Positive(self._tol)),
+                self._loading({}, (-_INF, -_INF), Negative(self._tol)),
+            )
+        return Path(param, branches, scale, _atanh(self.at.rho), inside, (-_INF, _INF))
+
+    def _sigma_path(self, param: str) -> Path:
+        scale = _IDENTITY if param == "lnsigma" else Scale(_exp, _log)
+        if self.rho is not None:
+            athrho, rho = math.atanh(self.rho), self.rho
+            branches: tuple[Branch, ...] = (
+                self._interior({-2: _same, -1: lambda _: athrho}, _ANY_LNSIGMA),
+                self._loading({-1: lambda _: 0.0}, (-_INF, -_INF)),
+                self._probit({-1: lambda _: athrho}, (_INF, _INF)),
+            )
+            if param == "error_corr":
+                scale = Scale(
+                    lambda u: rho / math.sqrt(1.0 + LOGISTIC_VARIANCE * _exp(-2.0 * u)) + 0.0,
+                    lambda v: _lnsigma_of(v / rho),
+                )
+        else:
+            branches = (
+                self._interior({-2: _same}, _ANY_LNSIGMA),
+                self._loading({-1: _exp}, (-_INF, _ANY_LNSIGMA[1])),
+                self._loading({-1: lambda u: -_exp(u)}, (-_INF, _ANY_LNSIGMA[1])),
+                self._probit({}, (_INF, _INF)),
+            )
+        return Path(param, branches, scale, _log(self.at.sigma), LNSIGMA, (-_INF, _INF))
+
+    def _coefficient(self, j: int) -> Path:
+        hold: Held = {j: _same}
+        name, at = self.names[j], float(self.coef[j])
+        if self.kind == "loading":
+            branches = [self._loading(hold | self._fixed_loading())]
+        elif self.kind == "probit" or (self.units == "probit" and j < self.objective.p):
+            branches = [self._probit(hold | self._fixed_athrho())]
+        elif j < self.objective.p:
+            branches = self._logit_branches(hold)
+            if self.sigma is None:
+                # Outcome coefficients grow with sigma, so the probit face lies at infinity: with
+                # any coefficient of the same sign, and with zero at most of the other.
+                same = math.copysign(_INF, at)
+                fixed = self._fixed_athrho()
+                branches.append(self._probit(fixed, (same, same)))
+                none: Held = {j: lambda _: 0.0}
+                branches.append(self._probit(none | fixed, (-same, -same)))
+                return Path(name, tuple(branches), _IDENTITY, at, self._reach(j), EVERYWHERE, True)
+        elif self.sigma is None and self.rho is None:
+            branches = [self._correlation(hold), self._loading(hold), self._probit(hold)]
+        else:
+            branches = self._logit_branches(hold)
+            if self.sigma is None:
+                branches.append(self._probit(hold | self._fixed_athrho()))
+        return Path(name, tuple(branches), _IDENTITY, at)
+
+    def _reach(self, j: int) -> tuple[float, float]:
+        """Outcome coefficients within ten errors of the estimate at some sigma that is searched."""
+        sigmas = (math.exp(LNSIGMA[0]), max(math.exp(LNSIGMA[1]), 1.5 * self.at.sigma))
+        scales = [outcome_scale(sigma) / outcome_scale(self.at.sigma) for sigma in sigmas]
+        ends = [self.coef[j] + sign * 10.0 * self.errors[j] for sign in (-1, 1)]
+        corners = [scale * end for scale in scales for end in ends]
+        return min(corners), max(corners)
+
+    def _logit_branches(self, hold: Held) -> list[Branch]:
+        held = dict(hold)
+        if self.sigma is not None:
+            lnsigma = math.log(self.sigma)
+            held[-2] = lambda _: lnsigma
+        if self.rho is not None:
+            athrho = math.atanh(self.rho)
+            held[-1] = lambda _: athrho
+        found = [self._interior(held, _FINITE)]
+        if self.rho is not None:
+            found.append(self._loading(hold | {-1: lambda _: 0.0}, _FINITE))
+        elif self.sigma is None:
+            found.append(self._loading(hold, _FINITE, Moderate(self._tol)))
+        else:
+            sigma = self.sigma
+            found.append(self._loading(hold | {-1: lambda _: sigma}, _FINITE))
+            found.append(self._loading(hold | {-1: lambda _: -sigma}, _FINITE))
+        return found
+
+    def _fixed_loading(self) -> Held:
+        if self.sigma is None:
+            return {}
+        loading = math.copysign(self.sigma, self.rho or 0.0)
+        return {-1: lambda _: loading}
+
+    def _fixed_athrho(self) -> Held:
+        if self.rho is None:
+            return {}
+        athrho = math.atanh(self.rho)
+        return {-1: lambda _: athrho}
+
+    # -- branches ----------------------------------------------------------------------------------
+
+    @property
+    def _tol(self) -> float:
+        return getattr(self.integration, "tol", LoadingForm().tol)
+
+    def coef_at(self, sigma: float) -> Floats:
+        """(p + k,) coefficients in the units of another sigma, infinite for a probit outcome."""
+        coef, p = self.coef.copy(), self.objective.p
+        standard = _LOADING if self.units == "probit" else 1.0 / outcome_scale(self.at.sigma)
+        coef[:p] *= standard * (1.0 / _LOADING if math.isinf(sigma) else outcome_scale(sigma))
+        return coef
+
+    def _branch(self, form: Form, start: Floats, held: Held, domain: tuple[float, float]) -> Branch:
+        positions = {len(start) + j if j < 0 else j: value for j, value in held.items()}
+        return Branch(self.objective.with_form(form), start, positions, domain)
+
+    def _interior(self, held: Held, domain: tuple[float, float] = EVERYWHERE) -> Branch:
+        sigma = float(np.clip(self.at.sigma, 0.3, 3.0))
+        athrho = float(np.clip(_atanh(self.at.rho), -1.5, 1.5))
+        start = np.append(self.coef_at(sigma), [math.log(sigma), athrho])
+        beyond = math.exp(LNSIGMA[1]) <= self.at.sigma < _INF
+        form = FreeForm(self.integration) if beyond else Inner(self.integration)
+        return self._branch(form, start, held, domain)
+
+    def _loading(
+        self,
+        held: Held,
+        domain: tuple[float, float] = EVERYWHERE,
+        form: LoadingForm | None = None,
+    ) -> Branch:
+        loading = _loading_of(float(np.clip(_atanh(self.at.error_corr), -1.0, 1.0)))
+        start = np.append(self.coef_at(abs(loading)), loading)
+        return self._branch(form or LoadingForm(self._tol), start, held, domain)
+
+    def _probit(self, held: Held, domain: tuple[float, float] = EVERYWHERE) -> Branch:
+        athrho = float(np.clip(_atanh(self.at.error_corr), -1.5, 1.5))
+        start = np.append(self.coef_at(_INF), athrho)
+        return self._branch(ProbitForm(self._tol), start, held, domain)
+
+    def _correlation(self, held: Held) -> Branch:
+        start = np.append(self.coef_at(0.0), [0.0, _atanh(self.at.error_corr)])
+        return self._branch(InnerCorrelation(self.integration), start, held, EVERYWHERE)
+
+
+def _same(u: float) -> float:
+    return u
+
+
+def _loading_of(u: float) -> float:
+    """Loading whose error correlation is tanh(u)."""
+    return _LOADING * math.sinh(u)
+
+
+def _lnsigma_of(share: float) -> float:
+    """log sigma at which the error correlation is this share of rho; 0 and 1 are its limits."""
+    if share <= 0.0:
+        return -_INF
+    return _INF if share >= 1.0 else -0.5 * math.log((share**-2 - 1.0) / LOGISTIC_VARIANCE)
+
+
+def _atanh(value: float) -> float:
+    return math.copysign(_INF, value) if abs(value) >= 1.0 else math.atanh(value)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -_INF
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700.0 else _INF
+
+
+_IDENTITY = Scale(_same, _same)
+_TANH = Scale(math.tanh, _atanh)

@@ -1,0 +1,372 @@
+"""Tables of a fit: data frames first, text second."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from statsmodels.iolib.summary import Summary, summary_params
+from statsmodels.iolib.summary2 import Summary as Summary2
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_params
+
+from ..kernel.integration import Quadrature
+from ..markup import EscapedSummary2, SectionedSummary
+from ..optimize.solution import Status
+from ..post.tests import IndependenceTest
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
+
+
+_WIDTH = 78
+_PROFILED = "profile intervals"
+
+
+def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
+    """One row for each parameter."""
+    names = results.model.param_names
+    interval = np.asarray(results.conf_int(alpha=alpha))
+    table = pd.DataFrame(
+        {
+            "equation": _equations(results),
+            "term": _terms(results, names),
+            "estimate": np.asarray(results.params),
+            "std_error": np.asarray(results.bse),
+            "statistic": np.asarray(results.tvalues),
+            "p_value": np.asarray(results.pvalues),
+            "conf_low": interval[:, 0],
+            "conf_high": interval[:, 1],
+        },
+        index=pd.Index(names, name="parameter"),
+    )
+    if not results._is_likelihood:  # whose dependence is not tested against zero
+        table.loc[table["equation"] == "dependence", ["statistic", "p_value"]] = np.nan
+    return table
+
+
+def glance(results: SelectionResults) -> pd.DataFrame:
+    """One row for the whole fit."""
+    row: dict[str, Any] = {
+        "nobs": results.nobs,
+        "nobs_selected": results.nobs_selected,
+        "eta": results.eta,
+        **results._criteria(),
+        "sigma": results.sigma,
+        "rho": results.rho,
+        "error_corr": results.error_corr,
+        "status": results.status.name.lower(),
+        "converged": results.converged,
+        "cov_type": results.cov_type,
+    }
+    return pd.DataFrame([row], index=[type(results.model).__name__])
+
+
+def _terms(results: SelectionResults, names: list[str]) -> list[str]:
+    """Names without the prefix of the selection equation."""
+    equations = zip(_equations(results), names, strict=True)
+    return [n.removeprefix("select_") if part == "select" else n for part, n in equations]
+
+
+def _equations(results: SelectionResults) -> list[str]:
+    model = results.model
+    rest = len(results.params) - model.k_outcome - model.k_select
+    return ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
+
+
+def notes(results: SelectionResults) -> list[str]:
+    """What a reader of the table must know; empty where there is nothing to say."""
+    found = []
+    status = results.status
+    if status.boundary:
+        found.append(_boundary_note(results))
+    elif not status.converged:
+        found.append(f"{_sentence(status.value)}.")
+    if results.accuracy is not None and results.accuracy.note:
+        found.append(results.accuracy.note)
+    if results.weakness:
+        found.append(results.weakness)
+    if results.weak:
+        found.append(_weak_note(results))
+    elif results._by_profile(None):
+        found.append(
+            f"The likelihood is skewed in the error correlation: {_profiled_what(results)} are "
+            "those of the profile likelihood. Standard errors are Wald's; interval='wald' gives "
+            "its intervals."
+        )
+    if status is Status.STOPPED:
+        found.append("Standard errors are not defined: the estimates are not at a maximum.")
+    elif np.isnan(results.bse).any():
+        found.append("There are no standard errors: the information is not positive definite here.")
+    return found + results._penalty_notes() + results._own_notes()
+
+
+def _weak_note(results: SelectionResults) -> str:
+    why = f"{_sentence('; '.join(results.weak))}."
+    if not results._by_profile(None):
+        return (
+            f"{why} The intervals are Wald's and may be too short. interval='profile' gives those "
+            "that hold; with so many rows it is not done without being asked for."
+        )
+    sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
+    return (
+        f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
+        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are "
+        "Wald's; interval='wald' gives its intervals."
+    )
+
+
+def _profiled_what(results: SelectionResults) -> str:
+    if results._two_dependence_parameters():
+        return "intervals of probabilities, effects and error_corr"
+    return "intervals and P-values"
+
+
+def _boundary_note(results: SelectionResults) -> str:
+    status, kind = results.status, results.model._parametrized.kind
+    if status is Status.LOADING_INFINITE:
+        return (
+            f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
+            f"at {results.sigma:g}; ProbitSelection may describe these data better."
+        )
+    if status is Status.FLAT:
+        return (
+            f"{_sentence(status.value)}. It is held at an error correlation of "
+            f"{results.error_corr:.3f}, and the standard errors are given that. See "
+            "sensitivity(error_corr=...) for others."
+        )
+    if results.model._probit_outcome:
+        return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
+    if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
+        cap = abs(results.error_corr)
+        return (
+            f"{_sentence(status.value)}. With sigma fixed at {results.sigma:g} the error "
+            f"correlation cannot exceed {cap:.3f} in size; the data ask for more. Estimates and "
+            "standard errors are those on the boundary. Use normalization='free' or 'loading'."
+        )
+    where = {
+        "loading": "the loading form, where loading = rho * sigma",
+        "probit": "the probit limit: outcome coefficients are on the probit scale",
+        "free": f"a sigma held at {results.sigma:g}, close to that boundary",
+    }[kind]
+    if results.model.normalization == "independent":
+        where = "independent equations"
+    return (
+        f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "
+        f"estimates and standard errors are those of {where}."
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _integration(results: SelectionResults) -> str:
+    integration = results.model.integration
+    if results.model._parametrized.kind != "free":
+        return "Gauss-Legendre"
+    if isinstance(integration, Quadrature):
+        return integration.rule
+    return f"{integration.n_draws} {integration.kind} draws"
+
+
+def _normalization(results: SelectionResults) -> str:
+    normalization, asked = results.model.normalization, results.fit_info.asked
+    if results.status.boundary and isinstance(asked, str) and asked != "free":
+        return asked
+    if isinstance(normalization, str):
+        return f"free, face {normalization}" if results.status.boundary else normalization
+    return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
+
+
+def _status(results: SelectionResults) -> str:
+    return {
+        Status.CONVERGED: "converged",
+        Status.RHO_PLUS: "boundary, rho = +1",
+        Status.RHO_MINUS: "boundary, rho = -1",
+        Status.SIGMA_ZERO: "boundary, sigma = 0",
+        Status.SIGMA_INFINITE: "boundary, sigma = inf",
+        Status.LOADING_INFINITE: "boundary, loading = inf",
+        Status.FLAT: "flat in the dependence",
+        Status.STOPPED: "stopped early",
+    }.get(results.status, "not converged")
+
+
+def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
+    model = results.model
+    left = [
+        ("Dep. Variable:", None),
+        ("Selection:", [model.design.select_name]),
+        ("Model:", [type(model).__name__]),
+        ("Method:", [f"{results._estimator}, {results.fit_info.method}"]),
+        ("Normalization:", [_normalization(results)]),
+        ("Integration:", [_integration(results)]),
+        ("Covariance Type:", [results.cov_type]),
+        ("Status:", [_status(results)]),
+    ]
+    right = [
+        ("No. Observations:", [f"{results.nobs:,.0f}"]),
+        ("Selected:", [f"{results.nobs_selected:,.0f}"]),
+        ("Unselected:", [f"{results.nobs_unselected:,.0f}"]),
+        *((name, [value]) for name, value in results._header_rows().items()),
+    ]
+    return left, right
+
+
+def summary(
+    results: SelectionResults, yname: Any, xname: Any, title: str | None, alpha: float
+) -> Summary:
+    """The layout a Stata or statsmodels reader knows."""
+    model = results.model
+    names = list(xname) if xname is not None else model.param_names
+    if len(names) != len(results.params):
+        raise ValueError(f"xname must be {len(results.params)} names, got {len(names)}")
+    smry = SectionedSummary()
+    left, right = _header(results)
+    smry.add_table_2cols(
+        results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
+        title=title or f"{type(model).__name__} Results",
+    )  # fmt: skip
+    p, c = model.k_outcome, model.k_outcome + model.k_select
+    smry.tables.append(
+        _params_table(
+            results, slice(0, p), names,
+            f"Outcome: {yname or model.design.outcome_name}{unit(results)}", alpha,
+        )
+    )  # fmt: skip
+    smry.tables.append(
+        _params_table(results, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
+    )
+    if len(names) > c and results._is_likelihood:
+        smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
+    smry.tables.append(_dependence_table(results, alpha))
+    if results._simulation_error is not None:
+        smry.tables.append(results._simulation_error.summary(alpha).tables[0])
+    smry.add_extra_txt(_footer(results))
+    return smry
+
+
+def unit(results: SelectionResults) -> str:
+    """Of the outcome coefficients where a free fit ended on a face, in brackets; else empty."""
+    if not results.status.boundary or results._asked() != ("free", None, None):
+        return ""
+    if results._form.kind == "probit":
+        return " (probit scale)"
+    if results._form.kind == "free" and results.model.normalization != "independent":
+        return f" (logit scale, sigma held at {results.sigma:g})"
+    return " (logit scale)"
+
+
+def independence(results: SelectionResults) -> IndependenceTest | None:
+    """The test of independence, which outlives the data; None where there is none."""
+    if results.status is Status.STOPPED or not results._is_likelihood:
+        return None
+    return results._summary_cache("independence", results.test_independence)
+
+
+def _footer(results: SelectionResults) -> list[str]:
+    test = independence(results)
+    lines = [] if test is None else [str(test)]
+    lines += textwrap.wrap(results.instrument.line, _WIDTH)
+    lines.append(f"Standard errors: {results.cov_kwds['description']}.")
+    if results._simulation_error is not None:
+        lines += textwrap.wrap(results._simulation_error.verdict, _WIDTH)
+    for i, note in enumerate(notes(results), start=1):
+        lines += textwrap.wrap(f"[{i}] {note}", _WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _params_table(
+    results: SelectionResults, cut: slice, names: list[str], title: str, alpha: float
+) -> SimpleTable:
+    values = (
+        results,
+        np.asarray(results.params)[cut],
+        np.asarray(results.bse)[cut],
+        np.asarray(results.tvalues)[cut],
+        np.asarray(results.pvalues)[cut],
+        np.asarray(results.conf_int(alpha))[cut],
+    )
+    shown = _terms(results, names)[cut]
+    profiled = results._by_profile(None) and not results._two_dependence_parameters()
+    title = f"{title} ({_PROFILED})" if profiled else title
+    table = summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
+    if profiled:  # a ratio to Wald's error, which says nothing there
+        for row in table[1:]:
+            row[3].data = ""
+    return table
+
+
+def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
+    """sigma, rho and the error correlation: estimates and intervals, but no z."""
+    table = _dependence_frame(results, alpha)
+    title = None if results._is_likelihood else "Dependence in the objective"
+    if results._by_profile(None) and results._two_dependence_parameters():
+        title = f"error_corr: {_PROFILED}"
+    data = []
+    for name, (estimate, error, low, high) in zip(table.index, table.to_numpy(), strict=True):
+        fixed = "" if np.isfinite(error) else _why_fixed(results, str(name))
+        data.append([_number(estimate), _number(error), fixed, "", _number(low), _number(high)])
+    headers = ["coef", "std err", "", "", *table.columns[2:]]
+    return SimpleTable(
+        data, headers=headers, stubs=list(table.index), txt_fmt=fmt_params, title=title
+    )
+
+
+def _dependence_frame(results: SelectionResults, alpha: float) -> pd.DataFrame:
+    """The dependence table, with the parameters of an objective that is no likelihood above it.
+
+    Those have no z: a test that they are zero would not be one of independence.
+    """
+    table = results.dependence_table(alpha)
+    if results._is_likelihood:
+        return table
+    own = tidy(results, alpha).query("equation == 'dependence'")
+    own = own[["estimate", "std_error", "conf_low", "conf_high"]]
+    return pd.concat([own.set_axis(table.columns, axis=1), table]) if len(own) else table
+
+
+def _why_fixed(results: SelectionResults, name: str) -> str:
+    if results.fit_info.method == "sgd":
+        return ""
+    if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
+        return "boundary"
+    kind, free = results._form.kind, results._form.free
+    own = {"sigma": free[0], "rho": kind != "loading" and free[-1], "error_corr": free.any()}
+    return "not identified" if own.get(name, True) else "fixed"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if np.isfinite(value) else ("inf" if np.isinf(value) else "")
+
+
+def summary2(
+    results: SelectionResults,
+    yname: Any,
+    xname: Any,
+    title: str | None,
+    alpha: float,
+    float_format: str,
+) -> Summary2:
+    """statsmodels' summary2 form: the same numbers as frames."""
+    names = list(xname) if xname is not None else results.model.param_names
+    left, right = _header(results)
+    left[0] = ("Dep. Variable:", [yname or results.model.design.outcome_name])
+    smry = EscapedSummary2()
+    cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
+    smry.add_dict(cells, ncols=2)
+    table = tidy(results, alpha).set_axis(names, axis=0)
+    if not results._is_likelihood:
+        table = table[table["equation"] != "dependence"]
+    table = table.iloc[:, 2:]
+    table.columns = [
+        "Coef.", "Std.Err.", "z", "P>|z|", f"[{alpha / 2:.3f}", f"{1 - alpha / 2:.3f}]",
+    ]  # fmt: skip
+    smry.add_df(table, float_format=float_format)
+    smry.add_df(_dependence_frame(results, alpha), float_format=float_format)
+    for line in _footer(results):
+        smry.add_text(line)
+    smry.add_title(title or f"Results: {type(results.model).__name__}")
+    return smry
