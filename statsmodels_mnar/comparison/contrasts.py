@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.forms import LoadingForm, ProbitForm
-from ..post import tests as comparison
+from ..post import tests
 from ..post.covariance import invert
 from ..post.diagnostics import influence_covariance, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
@@ -97,7 +97,7 @@ def hausman_test(results: Any, variables: Iterable[str] | None = None) -> Hausma
         raise ValueError("hausman_test needs a fit at its maximum without a penalty")
     parts = effect_contrast(results, None if variables is None else list(variables))
     cov = _covariance(results, parts.influence)
-    return comparison.contrast(parts.names, parts.naive, parts.corrected, cov, parts.direction)
+    return tests.contrast(parts.names, parts.naive, parts.corrected, cov, parts.direction)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +198,7 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
         results.model._objective().row_values(results.model._expand(results.params))[0]
         for results in fits
     ]
-    return comparison.vuong(
+    return tests.vuong(
         values[0].cpu().numpy(),
         values[1].cpu().numpy(),
         (round(fits[0].df_modelwc), round(fits[1].df_modelwc)),

@@ -3,131 +3,123 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..post.diagnostics import Influence, param_influence, pearson, randomized_quantile
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
 
 
-class Diagnostics(GenericLikelihoodModelResults):
-    """Residuals and influence of a fitted selection model.
+def _mean_selected(self: SelectionResults) -> Floats:
+    return self.model.predict(self.params, which="mean-selected")
 
-    Residuals of the outcome are against P(y = 1 | x, w, s = 1), the mean of the rows that have a
-    label, and NaN where unlabelled. (``resid`` is against the population's P(y = 1) and does not
-    have mean zero where selection matters.)
+
+def resid_response(self: SelectionResults) -> Floats:
+    """Outcome less P(y = 1 | x, w, s = 1); NaN where unlabelled."""
+    return self.model.endog - self._mean_selected
+
+
+def resid_pearson(self: SelectionResults) -> Floats:
+    """The same over its standard deviation; NaN where unlabelled."""
+    return pearson(self.model.endog, self._mean_selected)
+
+
+def resid_quantile(self: SelectionResults, rng: int | np.random.Generator | None = None) -> Floats:
+    """Randomized quantile residuals: standard normal under the model; NaN where unlabelled.
+
+    Parameters
+    ----------
+    rng : int or Generator, optional
+        Of the uniform draws that fill the steps of the binary distribution.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(1_000).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> model.fit().resid_quantile(rng=0).shape
+    (1000,)
     """
+    return randomized_quantile(self.model.endog, self._mean_selected, np.random.default_rng(rng))
 
-    cov_params_default: Floats  # of SelectionResults
-    _groups: tuple[NDArray[np.int64], ...]
 
-    @property
-    def _mean_selected(self) -> Floats:
-        return self.model.predict(self.params, which="mean-selected")
+def resid_generalized(self: SelectionResults) -> pd.DataFrame:
+    """Derivatives of each row's log-likelihood in the indices of both equations.
 
-    @property
-    def resid_response(self) -> Floats:
-        """Outcome less P(y = 1 | x, w, s = 1); NaN where unlabelled."""
-        return self.model.endog - self._mean_selected
+    Columns ``outcome`` and ``select``: the expectation of the latent error, up to scale, given
+    what is observed of the row. They are orthogonal to the columns of their designs.
+    """
+    model = self.model
+    a, b = (model.predict(self.params, which=w) for w in ("linear", "linear-select"))
+    one = np.ones((len(a), 1))
+    rows = model._rows_of(replace(model.training_design, X=one, W=one, offset=a, offset_select=b))
+    theta = np.concatenate([[0.0, 0.0], self._dependence_values()])
+    scores = model._objective().with_rows(rows).row_scores(theta).cpu().numpy()
+    return pd.DataFrame(scores[:, :2], index=model.design.index, columns=["outcome", "select"])
 
-    @property
-    def resid_pearson(self) -> Floats:
-        """The same over its standard deviation; NaN where unlabelled."""
-        return pearson(self.model.endog, self._mean_selected)
 
-    def resid_quantile(self, rng: int | np.random.Generator | None = None) -> Floats:
-        """Randomized quantile residuals: standard normal under the model; NaN where unlabelled.
+def _param_influence(self: SelectionResults) -> Floats:
+    """(n, P) what each row adds to the estimates."""
+    return param_influence(self._hessian(), self.model.score_obs(self.params))
 
-        Parameters
-        ----------
-        rng : int or Generator, optional
-            Of the uniform draws that fill the steps of the binary distribution.
 
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(1_000).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> model.fit().resid_quantile(rng=0).shape
-        (1000,)
-        """
-        return randomized_quantile(
-            self.model.endog, self._mean_selected, np.random.default_rng(rng)
+def _check_at_maximum(self: SelectionResults, name: str) -> None:
+    """Elsewhere the rows' influence and the covariance have no meaning."""
+    if not self.converged or not np.isfinite(self.cov_params_default).all():
+        raise ValueError(
+            f"{name} needs estimates at a maximum and their covariance (status: "
+            f"{self.status.value}); fit with method='newton' and enough iterations (maxiter)"
         )
 
-    @property
-    def resid_generalized(self) -> pd.DataFrame:
-        """Derivatives of each row's log-likelihood in the indices of both equations.
 
-        Columns ``outcome`` and ``select``: the expectation of the latent error, up to scale, given
-        what is observed of the row. They are orthogonal to the columns of their designs.
-        """
-        model = self.model
-        a, b = (model.predict(self.params, which=w) for w in ("linear", "linear-select"))
-        one = np.ones((len(a), 1))
-        rows = model._rows_of(
-            replace(model.training_design, X=one, W=one, offset=a, offset_select=b)
-        )
-        theta = np.concatenate([[0.0, 0.0], self._dependence_values()])
-        scores = model._objective().with_rows(rows).row_scores(theta).cpu().numpy()
-        return pd.DataFrame(scores[:, :2], index=model.design.index, columns=["outcome", "select"])
+def _clusters(self: SelectionResults, name: str) -> NDArray[np.int64] | None:
+    """Codes of the one way of clustering that sums of influences can follow."""
+    if len(self._groups) > 1:
+        raise ValueError(f"{name} takes one way of clustering, this fit has two")
+    return self._groups[0] if self._groups else None
 
-    def _param_influence(self) -> Floats:
-        """(n, P) what each row adds to the estimates."""
-        return param_influence(self._hessian(), self.model.score_obs(self.params))
 
-    def _check_at_maximum(self, name: str) -> None:
-        """Elsewhere the rows' influence and the covariance have no meaning."""
-        if not self.converged or not np.isfinite(self.cov_params_default).all():
-            raise ValueError(
-                f"{name} needs estimates at a maximum and their covariance (status: "
-                f"{self.status.value}); fit with method='newton' and enough iterations (maxiter)"
-            )
+def get_influence(self: SelectionResults) -> Influence:
+    """What each row does to the estimates, by one Newton step from them.
 
-    def _clusters(self, name: str) -> NDArray[np.int64] | None:
-        """Codes of the one way of clustering that sums of influences can follow."""
-        if len(self._groups) > 1:
-            raise ValueError(f"{name} takes one way of clustering, this fit has two")
-        return self._groups[0] if self._groups else None
+    Returns
+    -------
+    Influence
+        With ``d_params``, ``params_one``, ``dfbetas``, ``cooks_distance`` and
+        ``summary_frame()``, named as in statsmodels' MLEInfluence.
 
-    def get_influence(self) -> Influence:
-        """What each row does to the estimates, by one Newton step from them.
+    Notes
+    -----
+    A row of ``freq_weights`` w leaves with all its w observations. BiasCorr's first stages
+    are trained anew without the row as far as ``cov_type="stacked"`` can tell, else held.
 
-        Returns
-        -------
-        Influence
-            With ``d_params``, ``params_one``, ``dfbetas``, ``cooks_distance`` and
-            ``summary_frame()``, named as in statsmodels' MLEInfluence.
-
-        Notes
-        -----
-        A row of ``freq_weights`` w leaves with all its w observations. BiasCorr's first stages
-        are trained anew without the row as far as ``cov_type="stacked"`` can tell, else held.
-
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(1_000).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> table = model.fit().get_influence().summary_frame()
-        >>> table.shape
-        (1000, 9)
-        """
-        self.model._check_data_at_hand()
-        self._check_at_maximum("get_influence")
-        return Influence(
-            d_params=self._param_influence(),
-            params=np.asarray(self.params, dtype=float),
-            cov=np.asarray(self.cov_params_default),
-            df_resid=self.df_resid,
-            index=self.model.design.index,
-            names=tuple(self.model.param_names),
-        )
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(1_000).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> table = model.fit().get_influence().summary_frame()
+    >>> table.shape
+    (1000, 9)
+    """
+    self.model._check_data_at_hand()
+    self._check_at_maximum("get_influence")
+    return Influence(
+        d_params=self._param_influence(),
+        params=np.asarray(self.params, dtype=float),
+        cov=np.asarray(self.cov_params_default),
+        df_resid=self.df_resid,
+        index=self.model.design.index,
+        names=tuple(self.model.param_names),
+    )

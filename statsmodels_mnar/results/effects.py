@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types as pdt
 from scipy.stats import norm
-from statsmodels.base.model import GenericLikelihoodModelResults
 from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
 from ..design.values import as_frame, typed
 from ..errors import check_alpha
 from ..markup import SectionedSummary
-from ..post.intervals import Across, Targets
+from ..post.intervals import Targets
 from ..post.margins import (
     At,
     average_difference,
@@ -44,6 +43,9 @@ from ..post.prediction import (
     check_which,
 )
 from .partitions import mean_row, partition_effects, zero_row
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
 
@@ -161,304 +163,306 @@ class MarginalEffects:
         return str(self.summary())
 
 
-class Effects(GenericLikelihoodModelResults):
-    """Marginal effects of a fitted selection model."""
+def get_margeff(
+    self: SelectionResults,
+    at: At = "overall",
+    method: str = "dydx",
+    atexog: Mapping[str | int, Any] | None = None,
+    dummy: bool = True,
+    count: bool = False,
+    *,
+    which: str = "mean",
+    weights: Any = None,
+    cov: Any = None,
+    variables: Iterable[str] | None = None,
+    data: Any = None,
+    interval: str | None = None,
+) -> MarginalEffects:
+    """Marginal effects on a predicted probability.
 
-    cov_params_default: Floats  # of SelectionResults
-    _by_profile: Callable[..., bool]
-    _across_members: Callable[[], tuple[Across, list[Any]]]
+    A variable that enters both equations has its total effect, P_a beta + P_b gamma; that of
+    an instrument of the selection equation runs through the selection index alone.
 
-    def get_margeff(
-        self,
-        at: At = "overall",
-        method: str = "dydx",
-        atexog: Mapping[str | int, Any] | None = None,
-        dummy: bool = True,
-        count: bool = False,
-        *,
-        which: str = "mean",
-        weights: Any = None,
-        cov: Any = None,
-        variables: Iterable[str] | None = None,
-        data: Any = None,
-        interval: str | None = None,
-    ) -> MarginalEffects:
-        """Marginal effects on a predicted probability.
+    Parameters
+    ----------
+    at : {"overall", "mean", "median", "zero", "all"}
+        Averaged over the rows; at the means, medians or zeros of the columns; or of every row,
+        without errors.
+    method : {"dydx", "eyex", "dyex", "eydx"}
+        Effects on P or, with "ey", on log P; of x or, with "ex", of log x.
+    atexog : dict, optional
+        Values at which columns are held, by the variable's name or its position in ``exog``:
+        one number, or one for each row.
+    dummy : bool
+        The effect of a 0/1 column is the difference between 1 and 0.
+    count : bool
+        The effect of a column of counts is half the difference between x + 1 and x - 1.
+    which : str
+        Any probability of :meth:`predict`: "mean", "mean-selected", "mean-unselected",
+        "prob-select", "p11", ...
+    weights : array_like, optional
+        Of the rows in averages, means and medians; by default the model's own weights.
+    cov : array_like, DataFrame or BootstrapResults, optional
+        Covariance of the parameters in place of the fit's.
+    variables : list of str, optional
+        Columns of the data instead of the designs, moved through the formulas: the total
+        effect of a variable with interactions, powers or splines, or of a factor's levels
+        (numbers inside ``C()`` too) against its first. For ``at="overall"`` or "all".
+    data : DataFrame, optional
+        With ``variables``: other rows than the model's own.
+    interval : {"wald", "profile"}, optional
+        As in :meth:`get_prediction`. P-values agree with the intervals; standard errors are
+        Wald's.
 
-        A variable that enters both equations has its total effect, P_a beta + P_b gamma; that of
-        an instrument of the selection equation runs through the selection index alone.
+    Returns
+    -------
+    MarginalEffects
+        With ``margeff``, ``margeff_se``, ``margeff_cov``, ``tvalues``, ``pvalues``,
+        ``conf_int()``, ``summary_frame()`` and ``summary()``.
 
-        Parameters
-        ----------
-        at : {"overall", "mean", "median", "zero", "all"}
-            Averaged over the rows; at the means, medians or zeros of the columns; or of every row,
-            without errors.
-        method : {"dydx", "eyex", "dyex", "eydx"}
-            Effects on P or, with "ey", on log P; of x or, with "ex", of log x.
-        atexog : dict, optional
-            Values at which columns are held, by the variable's name or its position in ``exog``:
-            one number, or one for each row.
-        dummy : bool
-            The effect of a 0/1 column is the difference between 1 and 0.
-        count : bool
-            The effect of a column of counts is half the difference between x + 1 and x - 1.
-        which : str
-            Any probability of :meth:`predict`: "mean", "mean-selected", "mean-unselected",
-            "prob-select", "p11", ...
-        weights : array_like, optional
-            Of the rows in averages, means and medians; by default the model's own weights.
-        cov : array_like, DataFrame or BootstrapResults, optional
-            Covariance of the parameters in place of the fit's.
-        variables : list of str, optional
-            Columns of the data instead of the designs, moved through the formulas: the total
-            effect of a variable with interactions, powers or splines, or of a factor's levels
-            (numbers inside ``C()`` too) against its first. For ``at="overall"`` or "all".
-        data : DataFrame, optional
-            With ``variables``: other rows than the model's own.
-        interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`. P-values agree with the intervals; standard errors are
-            Wald's.
+    Notes
+    -----
+    Errors are by the delta method with analytic derivatives and, as in statsmodels, take the
+    covariates as fixed: they are those of the effect in the sample at hand.
 
-        Returns
-        -------
-        MarginalEffects
-            With ``margeff``, ``margeff_se``, ``margeff_cov``, ``tvalues``, ``pvalues``,
-            ``conf_int()``, ``summary_frame()`` and ``summary()``.
+    Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
+    x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
+    other design if both hold the same values; different columns of the same name are told apart
+    by the prefix ``select_``.
 
-        Notes
-        -----
-        Errors are by the delta method with analytic derivatives and, as in statsmodels, take the
-        covariates as fixed: they are those of the effect in the sample at hand.
-
-        Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
-        x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
-        other design if both hold the same values; different columns of the same name are told apart
-        by the prefix ``select_``.
-
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(2_000, rng=0).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> effects = model.fit().get_margeff(which="mean-unselected")
-        >>> effects.names
-        ('x1', 'x2', 'z')
-        """
-        _check_choices(at, method, which)
-        quantity = self.model._quantity(self.params, which)
-        covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
-        if variables is not None:
-            if at not in ("overall", "all") or atexog is not None:
-                raise ValueError(
-                    f"variables are moved in the data: at={at!r} must be 'overall' or 'all' and "
-                    "atexog None. Put other rows into data= instead."
-                )
-            found = self._by_data(
-                quantity, variables, data=data, weights=weights, at=at, method=method,
-                dummy=dummy, count=count,
-            )  # fmt: skip
-        elif data is not None:
-            raise ValueError("data is read with variables= only; name the columns to be moved")
-        else:
-            found = self._by_column(
-                quantity, weights=weights, at=at, method=method, atexog=atexog,
-                dummy=dummy, count=count,
-            )  # fmt: skip
-        names, effects, jacobian = found
-        across = None
-        if jacobian is not None and self._by_profile(interval, automatic=cov is None):
-            given = {
-                "at": at, "method": method, "atexog": atexog, "dummy": dummy, "count": count,
-                "which": which, "weights": weights, "variables": variables, "data": data,
-                "interval": "wald",
-            }  # fmt: skip
-            few, members = self._across_members()
-            found_there = [member.get_margeff(**given) for member in members]
-            across = Targets(
-                few,
-                np.stack([one.margeff for one in found_there]),
-                np.stack([one.margeff_se for one in found_there]),
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(2_000, rng=0).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> effects = model.fit().get_margeff(which="mean-unselected")
+    >>> effects.names
+    ('x1', 'x2', 'z')
+    """
+    _check_choices(at, method, which)
+    quantity = self.model._quantity(self.params, which)
+    covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+    if variables is not None:
+        if at not in ("overall", "all") or atexog is not None:
+            raise ValueError(
+                f"variables are moved in the data: at={at!r} must be 'overall' or 'all' and "
+                "atexog None. Put other rows into data= instead."
             )
-        return MarginalEffects(
-            effects,
-            None if jacobian is None else jacobian @ covariance @ jacobian.T,
-            tuple(names),
-            which,
-            at,
-            method,
-            f"{type(self.model).__name__} Marginal Effects",
-            self.model.design.outcome_name,
-            across,
+        found = self._by_data(
+            quantity, variables, data=data, weights=weights, at=at, method=method,
+            dummy=dummy, count=count,
+        )  # fmt: skip
+    elif data is not None:
+        raise ValueError("data is read with variables= only; name the columns to be moved")
+    else:
+        found = self._by_column(
+            quantity, weights=weights, at=at, method=method, atexog=atexog,
+            dummy=dummy, count=count,
+        )  # fmt: skip
+    names, effects, jacobian = found
+    across = None
+    if jacobian is not None and self._by_profile(interval, automatic=cov is None):
+        given = {
+            "at": at, "method": method, "atexog": atexog, "dummy": dummy, "count": count,
+            "which": which, "weights": weights, "variables": variables, "data": data,
+            "interval": "wald",
+        }  # fmt: skip
+        few, members = self._across_members()
+        found_there = [member.get_margeff(**given) for member in members]
+        across = Targets(
+            few,
+            np.stack([one.margeff for one in found_there]),
+            np.stack([one.margeff_se for one in found_there]),
         )
+    return MarginalEffects(
+        effects,
+        None if jacobian is None else jacobian @ covariance @ jacobian.T,
+        tuple(names),
+        which,
+        at,
+        method,
+        f"{type(self.model).__name__} Marginal Effects",
+        self.model.design.outcome_name,
+        across,
+    )
 
-    def _by_column(
-        self,
-        quantity: Quantity,
-        *,
-        weights: Any = None,
-        at: At = "overall",
-        method: str = "dydx",
-        atexog: Mapping[str | int, Any] | None = None,
-        dummy: bool = True,
-        count: bool = False,
-    ) -> tuple[list[str], Floats, Floats | None]:
-        """Names, effects and their Jacobian, of the designs' columns."""
-        self.model._check_data_at_hand()
-        if self.model._in_partitions:
-            return self._by_partition(quantity, weights, at, method, atexog or {}, dummy, count)
-        design = self.model.design
-        rows = self.model._designs(quantity.which)
-        found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
-        names = [column.name for column in found]
+
+def _by_column(
+    self: SelectionResults,
+    quantity: Quantity,
+    *,
+    weights: Any = None,
+    at: At = "overall",
+    method: str = "dydx",
+    atexog: Mapping[str | int, Any] | None = None,
+    dummy: bool = True,
+    count: bool = False,
+) -> tuple[list[str], Floats, Floats | None]:
+    """Names, effects and their Jacobian, of the designs' columns."""
+    self.model._check_data_at_hand()
+    if self.model._in_partitions:
+        return _by_partition(self, quantity, weights, at, method, atexog or {}, dummy, count)
+    design = self.model.design
+    rows = self.model._designs(quantity.which)
+    found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
+    names = [column.name for column in found]
+    if method.endswith("ex"):
+        _check_continuous([column.name for column in found if column.kind != "slope"], method)
+    share = average_weights(weights, design.weights, design.nobs, "weights")
+    rows = held(rows, found, atexog or {})
+    if at in ("mean", "median", "zero"):
+        rows, share = typical_row(rows, at, share), np.ones(1)
+    options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
+    if at == "all":
+        return names, row_effects(quantity, rows, found, **options), None
+    return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+
+
+def _by_partition(
+    self: SelectionResults,
+    quantity: Quantity,
+    weights: Any,
+    at: At,
+    method: str,
+    atexog: Mapping[str | int, Any],
+    dummy: bool,
+    count: bool,
+) -> tuple[list[str], Floats, Floats | None]:
+    """The same of rows in partitions."""
+    design, rows = self.model.design, self.model._plain_rows()
+    if weights is not None or at in ("median", "all"):
+        design.refuse("weights" if weights is not None else f"what at={at!r} reads")
+    facts, p = design.columns, len(design.outcome_names)
+    kinds = [
+        None if facts.low[j] == facts.high[j] else
+        kind_of(facts.whole[j], facts.low[j], facts.high[j], dummy=dummy, count=count)
+        for j in range(len(facts.low))
+    ]  # fmt: skip
+    outcome = kinds[:p] if quantity.which in NEEDS_OUTCOME else []
+    select = kinds[p:] if quantity.which in NEEDS_SELECT else []
+    names = design.outcome_names, design.select_names
+    found = matched(outcome, select, lambda j, k: facts.same[j, k], *names)
+    if method.endswith("ex"):
+        _check_continuous([column.name for column in found if column.kind != "slope"], method)
+    options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
+    labels = [column.name for column in found]
+    if at == "overall":
+        return labels, *partition_effects(rows, quantity, found, atexog, **options)
+    row = mean_row(rows, quantity.which, facts.low, facts.high)
+    if at == "zero":
+        row = zero_row(row, facts.low == facts.high)
+    row = held(row, found, atexog)
+    return labels, *average_effects(quantity, row, found, np.ones(1), **options)
+
+
+def _by_data(
+    self: SelectionResults,
+    quantity: Quantity,
+    variables: Iterable[str],
+    *,
+    data: Any = None,
+    weights: Any = None,
+    at: At = "overall",
+    method: str = "dydx",
+    dummy: bool = True,
+    count: bool = False,
+) -> tuple[list[str], Floats, Floats | None]:
+    """The same of variables of the data, by differences between two designs."""
+    frame, own = _data_rows(self, data)
+    share = average_weights(weights, own, len(frame), "weights")
+    found = []
+    factors = self._factors(quantity.which)
+    for name in [variables] if isinstance(variables, str) else variables:
+        self._check_read(name, frame, quantity.which)
+        found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
+    if not found:
+        raise ValueError("variables names nothing that varies; leave it out for all columns")
+    if method.endswith("ex"):
+        _check_continuous([move.label for move in found if not move.continuous], method)
+    if at == "overall":
+        at_rows = _designs_of(self, frame, data is None, quantity.which)
+        check_known(quantity.value(at_rows)[share > 0], frame.index[share > 0])
+    log = method.startswith("ey")
+    effects: list[Any] = []  # each a number, or (n,)
+    jacobian: list[Floats] = []
+    for move in found:
+        low, high = (
+            _designs_of(self, frame.assign(**{move.name: end}), data is None, quantity.which)
+            for end in (move.low, move.high)
+        )
+        by_row = np.broadcast_to(1.0 / move.width, len(frame))
         if method.endswith("ex"):
-            _check_continuous([column.name for column in found if column.kind != "slope"], method)
-        share = average_weights(weights, design.weights, design.nobs, "weights")
-        rows = held(rows, found, atexog or {})
-        if at in ("mean", "median", "zero"):
-            rows, share = typical_row(rows, at, share), np.ones(1)
-        options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
+            by_row = by_row * frame[move.name].to_numpy(dtype=float, na_value=np.nan)
         if at == "all":
-            return names, row_effects(quantity, rows, found, **options), None
-        return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+            difference = row_difference(quantity, low, high, log=log)
+            effects.append(by_row * difference)
+            continue
+        read = share > 0
+        part = by_row[read] * share[read] / share.sum()
+        effect, slope = average_difference(quantity, low[read], high[read], part, log=log)
+        effects.append(effect)
+        jacobian.append(slope)
+    labels = [move.label for move in found]
+    return labels, np.stack(effects, axis=-1), np.stack(jacobian) if jacobian else None
 
-    def _by_partition(
-        self,
-        quantity: Quantity,
-        weights: Any,
-        at: At,
-        method: str,
-        atexog: Mapping[str | int, Any],
-        dummy: bool,
-        count: bool,
-    ) -> tuple[list[str], Floats, Floats | None]:
-        """The same of rows in partitions."""
-        design, rows = self.model.design, self.model._plain_rows()
-        if weights is not None or at in ("median", "all"):
-            design.refuse("weights" if weights is not None else f"what at={at!r} reads")
-        facts, p = design.columns, len(design.outcome_names)
-        kinds = [
-            None if facts.low[j] == facts.high[j] else
-            kind_of(facts.whole[j], facts.low[j], facts.high[j], dummy=dummy, count=count)
-            for j in range(len(facts.low))
-        ]  # fmt: skip
-        outcome = kinds[:p] if quantity.which in NEEDS_OUTCOME else []
-        select = kinds[p:] if quantity.which in NEEDS_SELECT else []
-        names = design.outcome_names, design.select_names
-        found = matched(outcome, select, lambda j, k: facts.same[j, k], *names)
-        if method.endswith("ex"):
-            _check_continuous([column.name for column in found if column.kind != "slope"], method)
-        options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
-        labels = [column.name for column in found]
-        if at == "overall":
-            return labels, *partition_effects(rows, quantity, found, atexog, **options)
-        row = mean_row(rows, quantity.which, facts.low, facts.high)
-        if at == "zero":
-            row = zero_row(row, facts.low == facts.high)
-        row = held(row, found, atexog)
-        return labels, *average_effects(quantity, row, found, np.ones(1), **options)
 
-    def _by_data(
-        self,
-        quantity: Quantity,
-        variables: Iterable[str],
-        *,
-        data: Any = None,
-        weights: Any = None,
-        at: At = "overall",
-        method: str = "dydx",
-        dummy: bool = True,
-        count: bool = False,
-    ) -> tuple[list[str], Floats, Floats | None]:
-        """The same of variables of the data, by differences between two designs."""
-        frame, own = self._data_rows(data)
-        share = average_weights(weights, own, len(frame), "weights")
-        found = []
-        factors = self._factors(quantity.which)
-        for name in [variables] if isinstance(variables, str) else variables:
-            self._check_read(name, frame, quantity.which)
-            found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
-        if not found:
-            raise ValueError("variables names nothing that varies; leave it out for all columns")
-        if method.endswith("ex"):
-            _check_continuous([move.label for move in found if not move.continuous], method)
-        if at == "overall":
-            at_rows = self._designs_of(frame, data is None, quantity.which)
-            check_known(quantity.value(at_rows)[share > 0], frame.index[share > 0])
-        log = method.startswith("ey")
-        effects: list[Any] = []  # each a number, or (n,)
-        jacobian: list[Floats] = []
-        for move in found:
-            low, high = (
-                self._designs_of(frame.assign(**{move.name: end}), data is None, quantity.which)
-                for end in (move.low, move.high)
-            )
-            by_row = np.broadcast_to(1.0 / move.width, len(frame))
-            if method.endswith("ex"):
-                by_row = by_row * frame[move.name].to_numpy(dtype=float, na_value=np.nan)
-            if at == "all":
-                difference = row_difference(quantity, low, high, log=log)
-                effects.append(by_row * difference)
-                continue
-            read = share > 0
-            part = by_row[read] * share[read] / share.sum()
-            effect, slope = average_difference(quantity, low[read], high[read], part, log=log)
-            effects.append(effect)
-            jacobian.append(slope)
-        labels = [move.label for move in found]
-        return labels, np.stack(effects, axis=-1), np.stack(jacobian) if jacobian else None
+def _data_rows(self: SelectionResults, data: Any) -> tuple[pd.DataFrame, Floats | None]:
+    """The data whose variables are moved, and their weights."""
+    model = self.model
+    if model.design.outcome_spec is None:
+        raise ValueError("variables= needs a model built from formulas; leave it out")
+    if data is not None:
+        frame = as_frame(data)
+        if frame.empty:
+            raise ValueError("data has no rows")
+        return self._typed(frame), None
+    if model._frame is None:
+        raise ValueError(
+            "variables= needs the data, which this model no longer has (it was unpickled, or "
+            "its data were removed); pass data="
+        )
+    return self._typed(model._frame.iloc[model.design.kept]), model.design.weights
 
-    def _data_rows(self, data: Any) -> tuple[pd.DataFrame, Floats | None]:
-        """The data whose variables are moved, and their weights."""
-        model = self.model
-        if model.design.outcome_spec is None:
-            raise ValueError("variables= needs a model built from formulas; leave it out")
-        if data is not None:
-            frame = as_frame(data)
-            if frame.empty:
-                raise ValueError("data has no rows")
-            return self._typed(frame), None
-        if model._frame is None:
-            raise ValueError(
-                "variables= needs the data, which this model no longer has (it was unpickled, or "
-                "its data were removed); pass data="
-            )
-        return self._typed(model._frame.iloc[model.design.kept]), model.design.weights
 
-    def _typed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The data with the columns that the formulas read in the types that these see."""
-        return typed(frame, {c for spec in self._specs("p11") for c in spec.columns})
+def _typed(self: SelectionResults, frame: pd.DataFrame) -> pd.DataFrame:
+    """The data with the columns that the formulas read in the types that these see."""
+    return typed(frame, {c for spec in self._specs("p11") for c in spec.columns})
 
-    def _specs(self, which: str) -> list[FormulaSpec]:
-        """The formulas that a prediction reads."""
-        design = self.model.design
-        specs = ((design.outcome_spec, NEEDS_OUTCOME), (design.select_spec, NEEDS_SELECT))
-        return [spec for spec, need in specs if which in need]
 
-    def _factors(self, which: str) -> set[str]:
-        """Columns of the data that enter these formulas by their levels."""
-        return {name for spec in self._specs(which) for name in spec.factors}
+def _specs(self: SelectionResults, which: str) -> list[FormulaSpec]:
+    """The formulas that a prediction reads."""
+    design = self.model.design
+    specs = ((design.outcome_spec, NEEDS_OUTCOME), (design.select_spec, NEEDS_SELECT))
+    return [spec for spec, need in specs if which in need]
 
-    def _check_read(self, name: str, frame: pd.DataFrame, which: str) -> None:
-        read = sorted({c for spec in self._specs(which) for c in spec.columns})
-        if name not in read or name not in frame.columns:
-            raise ValueError(
-                f"variables has {name!r}, which is not a column of the data that which={which!r} "
-                f"reads; those are {read}"
-            )
-        column = frame[name]
-        if pdt.is_numeric_dtype(column.dtype) and np.isinf(column.to_numpy(dtype=float)).any():
-            raise ValueError(f"variables: {name} is infinite on some rows of the data; drop them")
 
-    def _designs_of(self, frame: pd.DataFrame, own: bool, which: str) -> Designs:
-        """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""
-        model = self.model
-        known = (model.offset, model.offset_select) if own else (None, None)
-        named = model._offset_columns  # these move with their column
-        given = (v if name is None else None for v, name in zip(known, named, strict=True))
-        offsets = model.offsets_for(frame, which, *given)
-        return model._designs(which, *model.design_for(frame, which), *offsets)
+def _factors(self: SelectionResults, which: str) -> set[str]:
+    """Columns of the data that enter these formulas by their levels."""
+    return {name for spec in self._specs(which) for name in spec.factors}
+
+
+def _check_read(self: SelectionResults, name: str, frame: pd.DataFrame, which: str) -> None:
+    read = sorted({c for spec in self._specs(which) for c in spec.columns})
+    if name not in read or name not in frame.columns:
+        raise ValueError(
+            f"variables has {name!r}, which is not a column of the data that which={which!r} "
+            f"reads; those are {read}"
+        )
+    column = frame[name]
+    if pdt.is_numeric_dtype(column.dtype) and np.isinf(column.to_numpy(dtype=float)).any():
+        raise ValueError(f"variables: {name} is infinite on some rows of the data; drop them")
+
+
+def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: str) -> Designs:
+    """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""
+    model = self.model
+    known = (model.offset, model.offset_select) if own else (None, None)
+    named = model._offset_columns  # these move with their column
+    given = (v if name is None else None for v, name in zip(known, named, strict=True))
+    offsets = model.offsets_for(frame, which, *given)
+    return model._designs(which, *model.design_for(frame, which), *offsets)
 
 
 def _check_choices(at: str, method: str, which: str) -> None:

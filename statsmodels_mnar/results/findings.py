@@ -16,7 +16,7 @@ from ..post.identification import Identification
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
-from . import summary as tables
+from . import summary
 from .effects import MarginalEffects
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
@@ -150,7 +150,7 @@ def read(results: Any, found: Findings) -> list[Statement]:
     said += _about_effects(found, y)
     said.append(_about_exclusion(found, y, s))
     said += _about_sensitivity(found)
-    cautions = [Statement("caution", note) for note in tables.notes(results)]
+    cautions = [Statement("caution", note) for note in summary.notes(results)]
     width = found.identification.width
     if width is not None and width > 1.0:
         cautions.append(
@@ -335,7 +335,7 @@ def fit_record(results: Any) -> dict[str, Any]:
     """The fit itself: all that ``from_json`` reads, documented in :meth:`to_json`."""
     model, design = results.model, results.model.design
     fit, status, names = results.fit_info, results.status, model.param_names
-    test = tables.independence(results)
+    test = summary.independence(results)
     compared = test is not None and test.method == "lr"
     return {
         "schema": SCHEMA,
@@ -395,7 +395,7 @@ def fit_record(results: Any) -> dict[str, Any]:
         "across": asdict(results._across()) if results._by_profile(None) else None,
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
-        "notes": tables.notes(results),
+        "notes": summary.notes(results),
         "versions": versions(),
     }
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..design import over_rows
 from ..post import metrics
@@ -16,6 +15,9 @@ from ..post.imputation import Pooled, draw_params, held, pool
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
 from ..progress import progress_bar
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
 
@@ -48,12 +50,12 @@ class Imputations(Sequence[Any]):
 
     def params(self, i: int) -> Floats:
         """(P,) the draw of the parameters behind imputation ``i``."""
-        return self._results._draw_params(np.random.default_rng(self._seeds[i]))
+        return _draw_params(self._results, np.random.default_rng(self._seeds[i]))
 
     def labels(self, i: int) -> Floats:
         """(n,) completed outcome of imputation ``i``."""
         rng = np.random.default_rng(self._seeds[i])
-        p = self._results._unlabelled_mean(self._results._draw_params(rng))[self._positions]
+        p = _unlabelled_mean(self._results, _draw_params(self._results, rng))[self._positions]
         completed = self._results.model.design.y[self.rows]
         completed[self._missing] = rng.random(len(p)) < p
         return completed
@@ -122,175 +124,173 @@ class Imputations(Sequence[Any]):
         return pool(means, variances, names=["prevalence"], df_complete=units - 1.0)
 
 
-class Imputation(GenericLikelihoodModelResults):
-    """Imputed labels and population figures from a fitted selection model."""
+def impute(
+    self: SelectionResults,
+    n_imputations: int = 20,
+    rng: int | np.random.Generator | None = None,
+    *,
+    column: str | None = None,
+) -> Imputations:
+    """Proper multiple imputations of the missing labels.
 
-    cov_params_default: Floats  # of SelectionResults
-    _form: Any
-    _is_likelihood: ClassVar[bool]
+    Each draws parameters from the normal distribution of the estimates, and then the label of
+    each unlabelled row from P(y = 1 | x, w, s = 0).
 
-    def impute(
-        self,
-        n_imputations: int = 20,
-        rng: int | np.random.Generator | None = None,
-        *,
-        column: str | None = None,
-    ) -> Imputations:
-        """Proper multiple imputations of the missing labels.
+    Parameters
+    ----------
+    n_imputations : int
+    rng : int or Generator, optional
+        Each imputation has a child seed of its own: element i does not depend on the others.
+    column : str, optional
+        Name of the completed column; by default the outcome's.
 
-        Each draws parameters from the normal distribution of the estimates, and then the label of
-        each unlabelled row from P(y = 1 | x, w, s = 0).
+    Returns
+    -------
+    Imputations
+        A sequence of completed data with ``pool(function)`` and ``prevalence()``.
 
-        Parameters
-        ----------
-        n_imputations : int
-        rng : int or Generator, optional
-            Each imputation has a child seed of its own: element i does not depend on the others.
-        column : str, optional
-            Name of the completed column; by default the outcome's.
+    Notes
+    -----
+    Where sigma and rho are both estimated, sigma is held at its estimate and the others are
+    drawn given that: along the ridge of sigma and rho the probabilities hardly change, and the
+    likelihood is not normal there. Draws keep within the optimiser's bounds.
 
-        Returns
-        -------
-        Imputations
-            A sequence of completed data with ``pool(function)`` and ``prevalence()``.
+    Not available for BiasCorr: its objective is not the likelihood of the observed data, so
+    that its parameters do not give the distribution of the missing labels.
 
-        Notes
-        -----
-        Where sigma and rho are both estimated, sigma is held at its estimate and the others are
-        drawn given that: along the ridge of sigma and rho the probabilities hardly change, and the
-        likelihood is not normal there. Draws keep within the optimiser's bounds.
-
-        Not available for BiasCorr: its objective is not the likelihood of the observed data, so
-        that its parameters do not give the distribution of the missing labels.
-
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(1_000).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> imputations = model.fit().impute(20, rng=0)
-        >>> bool(imputations[3].y.isna().any())
-        False
-        >>> imputations.prevalence().n_imputations
-        20
-        """
-        if not (isinstance(n_imputations, int | np.integer) and n_imputations > 0):
-            raise ValueError(f"n_imputations={n_imputations!r} must be a positive integer")
-        self._check_can_draw("impute")
-        design = self.model.design
-        if design.outcome_spec is not None and self.model._frame is None:
-            raise ValueError(
-                "impute: the model no longer has its data frame (it was loaded from a file); build "
-                "and fit it again"
-            )
-        seeds = np.random.default_rng(rng).bit_generator.seed_seq.spawn(int(n_imputations))  # type: ignore[attr-defined]
-        return Imputations(self, seeds, column or design.outcome_name)
-
-    def population_metrics(
-        self, score: Any = None, *, target: Target = "superpopulation"
-    ) -> PopulationMetrics:
-        """Discrimination and calibration of a score over labelled and unlabelled rows together.
-
-        Labelled rows enter with their labels, unlabelled ones as a one with probability
-        p = P(y = 1 | x, w, s = 0) and a zero with 1 - p.
-
-        Parameters
-        ----------
-        score : str, Series or array_like, optional
-            Any score, higher for likelier ones: a column of the data, a Series aligned on the
-            index, or values for the model's rows; by default the model's own P(y = 1). Brier score
-            and calibration need a score within [0, 1].
-        target : {"superpopulation", "rows"}
-            What the intervals are for: the population that the rows were drawn from, or the figure
-            that these very rows would show were all labels known.
-
-        Returns
-        -------
-        PopulationMetrics
-            With ``summary_frame()``, where the column ``labelled`` has the figures of the labelled
-            rows alone, and ``calibration_table()``.
-
-        Notes
-        -----
-        Standard errors are of the delta method, with the rows' influence on the figure and on the
-        estimates taken together (see docs/imputation.md). The score is taken as given: if it was
-        fitted to the same rows, its own error is not in the intervals. Not available for BiasCorr,
-        for the reason given at :meth:`impute`.
-
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(1_000).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> table = model.fit().population_metrics("x1").summary_frame()
-        >>> list(table.index)
-        ['prevalence', 'auc', 'gini', 'ks']
-        """
-        metrics.check_target(target)
-        self._check_can_draw("population_metrics")
-        design = self.model.design
-        if score is None:
-            values = np.asarray(self.model.predict(self.params))
-        else:
-            found = over_rows(score, design, self.model._frame, "score")
-            values = np.asarray(found, dtype=float)
-            if not np.isfinite(values).all():
-                holes = (~np.isfinite(values)).sum()
-                raise ValueError(f"score is missing or infinite for {holes} of the model's rows")
-        missing = ~design.labelled
-        labels = design.y.copy()
-        labels[missing] = self._unlabelled_mean(self.params)
-        return PopulationMetrics(
-            score=values,
-            labels=labels,
-            labelled=design.labelled,
-            weights=design.row_weights,
-            counts=design.weight_kind == "freq_weights",
-            groups=self._clusters("population_metrics"),
-            param_influence=self._param_influence(),
-            cov=np.asarray(self.cov_params_default),
-            label_gradient=self._unlabelled_gradient(),
-            target=target,
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(1_000).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> imputations = model.fit().impute(20, rng=0)
+    >>> bool(imputations[3].y.isna().any())
+    False
+    >>> imputations.prevalence().n_imputations
+    20
+    """
+    if not (isinstance(n_imputations, int | np.integer) and n_imputations > 0):
+        raise ValueError(f"n_imputations={n_imputations!r} must be a positive integer")
+    _check_can_draw(self, "impute")
+    design = self.model.design
+    if design.outcome_spec is not None and self.model._frame is None:
+        raise ValueError(
+            "impute: the model no longer has its data frame (it was loaded from a file); build "
+            "and fit it again"
         )
+    seeds = np.random.default_rng(rng).bit_generator.seed_seq.spawn(int(n_imputations))  # type: ignore[attr-defined]
+    return Imputations(self, seeds, column or design.outcome_name)
 
-    def _check_can_draw(self, name: str) -> None:
-        if not self._is_likelihood:
-            raise ValueError(
-                f"{name} needs the distribution of the missing labels, which BiasCorr's "
-                "pseudolabels do not give; fit GreeneSelectionLogit (whose population_metrics "
-                "takes this fit's predictions as a score)"
-            )
-        self.model._check_data_at_hand()
-        self._check_at_maximum(name)
 
-    def _draw_params(self, rng: np.random.Generator) -> Floats:
-        """One draw of the estimated parameters."""
-        params = np.asarray(self.params, dtype=float)
-        cov = np.asarray(self.cov_params_default)
-        names = self.model.param_names
-        if names[-2:] == ["lnsigma", "athrho"]:
-            cov = held(cov, len(params) - 2)
-        free, form = self._form.free, self._form.form
-        open_end = np.full(len(params) - free.sum(), np.inf)
-        low = np.concatenate([-open_end, np.asarray(form.lower)[free]])
-        high = np.concatenate([open_end, np.asarray(form.upper)[free]])
-        return draw_params(params, cov, low, high, rng)
+def population_metrics(
+    self: SelectionResults, score: Any = None, *, target: Target = "superpopulation"
+) -> PopulationMetrics:
+    """Discrimination and calibration of a score over labelled and unlabelled rows together.
 
-    @property
-    def _unlabelled(self) -> Designs:
-        d = self.model.design
-        return Designs(d.X, d.W, d.offset, d.offset_select)[~d.labelled]
+    Labelled rows enter with their labels, unlabelled ones as a one with probability
+    p = P(y = 1 | x, w, s = 0) and a zero with 1 - p.
 
-    def _unlabelled_mean(self, params: Any) -> Floats:
-        """(m,) P(y = 1 | x, w, s = 0) of the unlabelled rows."""
-        return self.model._quantity(params, "mean-unselected").value(self._unlabelled)
+    Parameters
+    ----------
+    score : str, Series or array_like, optional
+        Any score, higher for likelier ones: a column of the data, a Series aligned on the
+        index, or values for the model's rows; by default the model's own P(y = 1). Brier score
+        and calibration need a score within [0, 1].
+    target : {"superpopulation", "rows"}
+        What the intervals are for: the population that the rows were drawn from, or the figure
+        that these very rows would show were all labels known.
 
-    def _unlabelled_gradient(self, which: str = "mean-unselected") -> Floats:
-        """(m, P) derivatives of a prediction of theirs in the estimates."""
-        quantity, at = self.model._quantity(self.params, which), self._unlabelled
-        parts = [at[rows] for rows in blocks(len(at))]
-        return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])
+    Returns
+    -------
+    PopulationMetrics
+        With ``summary_frame()``, where the column ``labelled`` has the figures of the labelled
+        rows alone, and ``calibration_table()``.
+
+    Notes
+    -----
+    Standard errors are of the delta method, with the rows' influence on the figure and on the
+    estimates taken together (see docs/imputation.md). The score is taken as given: if it was
+    fitted to the same rows, its own error is not in the intervals. Not available for BiasCorr,
+    for the reason given at :meth:`impute`.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(1_000).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> table = model.fit().population_metrics("x1").summary_frame()
+    >>> list(table.index)
+    ['prevalence', 'auc', 'gini', 'ks']
+    """
+    metrics.check_target(target)
+    _check_can_draw(self, "population_metrics")
+    design = self.model.design
+    if score is None:
+        values = np.asarray(self.model.predict(self.params))
+    else:
+        found = over_rows(score, design, self.model._frame, "score")
+        values = np.asarray(found, dtype=float)
+        if not np.isfinite(values).all():
+            holes = (~np.isfinite(values)).sum()
+            raise ValueError(f"score is missing or infinite for {holes} of the model's rows")
+    missing = ~design.labelled
+    labels = design.y.copy()
+    labels[missing] = _unlabelled_mean(self, self.params)
+    return PopulationMetrics(
+        score=values,
+        labels=labels,
+        labelled=design.labelled,
+        weights=design.row_weights,
+        counts=design.weight_kind == "freq_weights",
+        groups=self._clusters("population_metrics"),
+        param_influence=self._param_influence(),
+        cov=np.asarray(self.cov_params_default),
+        label_gradient=self._unlabelled_gradient(),
+        target=target,
+    )
+
+
+def _check_can_draw(self: SelectionResults, name: str) -> None:
+    if not self._is_likelihood:
+        raise ValueError(
+            f"{name} needs the distribution of the missing labels, which BiasCorr's "
+            "pseudolabels do not give; fit GreeneSelectionLogit (whose population_metrics "
+            "takes this fit's predictions as a score)"
+        )
+    self.model._check_data_at_hand()
+    self._check_at_maximum(name)
+
+
+def _draw_params(self: SelectionResults, rng: np.random.Generator) -> Floats:
+    """One draw of the estimated parameters."""
+    params = np.asarray(self.params, dtype=float)
+    cov = np.asarray(self.cov_params_default)
+    names = self.model.param_names
+    if names[-2:] == ["lnsigma", "athrho"]:
+        cov = held(cov, len(params) - 2)
+    free, form = self._form.free, self._form.form
+    open_end = np.full(len(params) - free.sum(), np.inf)
+    low = np.concatenate([-open_end, np.asarray(form.lower)[free]])
+    high = np.concatenate([open_end, np.asarray(form.upper)[free]])
+    return draw_params(params, cov, low, high, rng)
+
+
+def _unlabelled(self: SelectionResults) -> Designs:
+    d = self.model.design
+    return Designs(d.X, d.W, d.offset, d.offset_select)[~d.labelled]
+
+
+def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:
+    """(m,) P(y = 1 | x, w, s = 0) of the unlabelled rows."""
+    return self.model._quantity(params, "mean-unselected").value(self._unlabelled)
+
+
+def _unlabelled_gradient(self: SelectionResults, which: str = "mean-unselected") -> Floats:
+    """(m, P) derivatives of a prediction of theirs in the estimates."""
+    quantity, at = self.model._quantity(self.params, which), self._unlabelled
+    parts = [at[rows] for rows in blocks(len(at))]
+    return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])

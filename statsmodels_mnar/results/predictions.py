@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from statsmodels.base.model import GenericLikelihoodModelResults
-from statsmodels.tools._decorators import cache_readonly
 
 from ..design.chunks import SavedDesign
 from ..design.sources import find_source, is_dask
 from ..design.values import as_frame
 from ..large.execution import DaskPartitions, LocalPartitions, Store
-from ..post.intervals import Across
 from ..post.prediction import (
     Prediction,
     across_predictions,
@@ -29,250 +26,249 @@ from ..post.prediction import (
 from ..progress import progress_bar
 from .partitions import FramePredictor, predict_dask, predict_partitions, write_predictions
 
+if TYPE_CHECKING:
+    from .selection import SelectionResults
+
 Floats = NDArray[np.float64]
 
 
-class Predictions(GenericLikelihoodModelResults):
-    """Probabilities and indices, for the model's rows or new ones."""
+def predict(
+    self: SelectionResults,
+    exog: Any = None,
+    exog_select: Any = None,
+    transform: bool = True,
+    *,
+    which: str = "mean",
+    offset: Any = None,
+    offset_select: Any = None,
+) -> Any:
+    """Probabilities and indices, for the model's rows or new ones.
 
-    cov_params_default: Floats  # of SelectionResults
-    _by_profile: Callable[..., bool]
-    _across_members: Callable[[], tuple[Across, list[Any]]]
+    Parameters
+    ----------
+    exog : DataFrame or array_like, optional
+        For a model built from formulas: new data, which need only the columns that ``which``
+        reads; for a dask DataFrame the result is a dask Series. Otherwise the outcome design.
+    exog_select : array_like, optional
+        Selection design, for models built from arrays (or with ``transform=False``).
+    transform : bool
+        Pass ``exog`` through the formulas.
+    which : str
+        See the model's ``predict``.
+    offset, offset_select : array_like, optional
+        For new data zero by default, or their own column where the model's offset was given by
+        column name.
+    """
+    if is_dask(exog):
+        _check_new(self, offset, offset_select)
+        return predict_dask(exog, _predictor(self, (which,)))
+    keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
+    values = self.model.predict(self.params, **keywords)
+    if index is not None and len(index) == len(values):
+        return pd.Series(values, index=index)
+    return values
 
-    def predict(
-        self,
-        exog: Any = None,
-        exog_select: Any = None,
-        transform: bool = True,
-        *,
-        which: str = "mean",
-        offset: Any = None,
-        offset_select: Any = None,
-    ) -> Any:
-        """Probabilities and indices, for the model's rows or new ones.
 
-        Parameters
-        ----------
-        exog : DataFrame or array_like, optional
-            For a model built from formulas: new data, which need only the columns that ``which``
-            reads; for a dask DataFrame the result is a dask Series. Otherwise the outcome design.
-        exog_select : array_like, optional
-            Selection design, for models built from arrays (or with ``transform=False``).
-        transform : bool
-            Pass ``exog`` through the formulas.
-        which : str
-            See the model's ``predict``.
-        offset, offset_select : array_like, optional
-            For new data zero by default, or their own column where the model's offset was given by
-            column name.
-        """
-        if is_dask(exog):
-            self._check_new(offset, offset_select)
-            return predict_dask(exog, self._predictor((which,)))
-        keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
-        values = self.model.predict(self.params, **keywords)
-        if index is not None and len(index) == len(values):
-            return pd.Series(values, index=index)
-        return values
+def predict_parquet(
+    self: SelectionResults,
+    data: Any,
+    folder: Any,
+    *,
+    which: str | Sequence[str] = "mean",
+    keep: Sequence[str] = (),
+    partition_rows: int = 2**18,
+    client: Any = None,
+    progress: bool = False,
+) -> list[str]:
+    """Predict for data that need not fit into memory, and write the predictions to parquet.
 
-    def predict_parquet(
-        self,
-        data: Any,
-        folder: Any,
-        *,
-        which: str | Sequence[str] = "mean",
-        keep: Sequence[str] = (),
-        partition_rows: int = 2**18,
-        client: Any = None,
-        progress: bool = False,
-    ) -> list[str]:
-        """Predict for data that need not fit into memory, and write the predictions to parquet.
+    Parameters
+    ----------
+    data : path, pyarrow Dataset, DataFrame or dask DataFrame
+    folder : str or Path
+        An empty or new folder; it gets one file for each partition, in their order.
+    which : str or list of str
+        See the model's ``predict``; each is a column of the files.
+    keep : list of str
+        Columns of the data that are written beside the predictions.
+    partition_rows : int
+        Rows of a partition, about; not for dask DataFrames.
+    client : distributed.Client, optional
+        Workers that read and write.
+    progress : bool
+        Show a progress bar.
 
-        Parameters
-        ----------
-        data : path, pyarrow Dataset, DataFrame or dask DataFrame
-        folder : str or Path
-            An empty or new folder; it gets one file for each partition, in their order.
-        which : str or list of str
-            See the model's ``predict``; each is a column of the files.
-        keep : list of str
-            Columns of the data that are written beside the predictions.
-        partition_rows : int
-            Rows of a partition, about; not for dask DataFrames.
-        client : distributed.Client, optional
-            Workers that read and write.
-        progress : bool
-            Show a progress bar.
+    Returns
+    -------
+    list of str
+        The files.
+    """
+    predictor = _predictor(self, (which,) if isinstance(which, str) else tuple(which))
+    source = find_source(data, partition_rows, split=True)
+    assert source is not None
+    columns = list(dict.fromkeys([*predictor.columns, *keep]))
+    unknown = [name for name in columns if name not in source.columns]
+    if unknown:
+        raise ValueError(f"data lacks the column(s) {', '.join(unknown)}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ValueError(f"folder={str(folder)!r} is not empty; its files would be mixed up")
+    parts: Any
+    if client is None:
+        parts = LocalPartitions(source.readers(columns), source.names, Store(0))
+    else:
+        parts = DaskPartitions(client, source.delayed(columns), source.names)
+    written = parts.map(
+        write_predictions, predictor, str(folder.resolve()), tuple(keep),
+        each=range(len(parts)),
+    )  # fmt: skip
+    return list(progress_bar(progress, "predict", len(parts), written, unit="partition"))
 
-        Returns
-        -------
-        list of str
-            The files.
-        """
-        predictor = self._predictor((which,) if isinstance(which, str) else tuple(which))
-        source = find_source(data, partition_rows, split=True)
-        assert source is not None
-        columns = list(dict.fromkeys([*predictor.columns, *keep]))
-        unknown = [name for name in columns if name not in source.columns]
-        if unknown:
-            raise ValueError(f"data lacks the column(s) {', '.join(unknown)}")
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ValueError(f"folder={str(folder)!r} is not empty; its files would be mixed up")
-        parts: Any
-        if client is None:
-            parts = LocalPartitions(source.readers(columns), source.names, Store(0))
-        else:
-            parts = DaskPartitions(client, source.delayed(columns), source.names)
-        written = parts.map(
-            write_predictions, predictor, str(folder.resolve()), tuple(keep),
-            each=range(len(parts)),
-        )  # fmt: skip
-        return list(progress_bar(progress, "predict", len(parts), written, unit="partition"))
 
-    def _predictor(self, which: tuple[str, ...]) -> FramePredictor:
-        design = self.model.design
-        if design.outcome_spec is None or design.select_spec is None:
-            raise ValueError("this needs a model built from formulas")
-        predictor = FramePredictor(
-            tuple(self.model._quantity(self.params, name) for name in which),
-            (design.outcome_spec, design.select_spec),
-            self.model._offset_columns,
+def _predictor(self: SelectionResults, which: tuple[str, ...]) -> FramePredictor:
+    design = self.model.design
+    if design.outcome_spec is None or design.select_spec is None:
+        raise ValueError("this needs a model built from formulas")
+    predictor = FramePredictor(
+        tuple(self.model._quantity(self.params, name) for name in which),
+        (design.outcome_spec, design.select_spec),
+        self.model._offset_columns,
+    )
+    predictor.check()
+    return predictor
+
+
+def _check_new(self: SelectionResults, *offsets: Any) -> None:
+    if any(offset is not None for offset in offsets):
+        raise ValueError(
+            "offsets of a dask DataFrame are read from its columns where the model's were "
+            "given by column name; other offsets are not supported there"
         )
-        predictor.check()
-        return predictor
 
-    def _check_new(self, *offsets: Any) -> None:
-        if any(offset is not None for offset in offsets):
-            raise ValueError(
-                "offsets of a dask DataFrame are read from its columns where the model's were "
-                "given by column name; other offsets are not supported there"
-            )
 
-    def _inputs(
-        self,
-        exog: Any,
-        exog_select: Any,
-        transform: bool,
-        which: str,
-        offset: Any,
-        offset_select: Any,
-    ) -> tuple[dict[str, Any], pd.Index | None]:
-        """Keywords for the model's ``predict``, and the index of the rows."""
-        design = self.model.design
-        formulas = design.outcome_spec is not None
-        if isinstance(design, SavedDesign):
-            design.check_columns(exog, exog_select)
-        if exog is not None and transform and formulas and exog_select is None:
-            exog = as_frame(exog)
-            offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
-            exog, exog_select = self.model.design_for(exog, which)
-        index = None
-        for frame in (exog, exog_select):
-            if index is None and isinstance(frame, pd.DataFrame | pd.Series):
-                index = frame.index
-        keywords = {
-            "exog": exog,
-            "exog_select": exog_select,
-            "which": which,
-            "offset": offset,
-            "offset_select": offset_select,
-        }
-        return keywords, index
+def _inputs(
+    self: SelectionResults,
+    exog: Any,
+    exog_select: Any,
+    transform: bool,
+    which: str,
+    offset: Any,
+    offset_select: Any,
+) -> tuple[dict[str, Any], pd.Index | None]:
+    """Keywords for the model's ``predict``, and the index of the rows."""
+    design = self.model.design
+    formulas = design.outcome_spec is not None
+    if isinstance(design, SavedDesign):
+        design.check_columns(exog, exog_select)
+    if exog is not None and transform and formulas and exog_select is None:
+        exog = as_frame(exog)
+        offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
+        exog, exog_select = self.model.design_for(exog, which)
+    index = None
+    for frame in (exog, exog_select):
+        if index is None and isinstance(frame, pd.DataFrame | pd.Series):
+            index = frame.index
+    keywords = {
+        "exog": exog,
+        "exog_select": exog_select,
+        "which": which,
+        "offset": offset,
+        "offset_select": offset_select,
+    }
+    return keywords, index
 
-    def get_prediction(
-        self,
-        exog: Any = None,
-        exog_select: Any = None,
-        transform: bool = True,
-        *,
-        which: str = "mean",
-        average: bool = False,
-        agg_weights: Any = None,
-        offset: Any = None,
-        offset_select: Any = None,
-        cov: Any = None,
-        interval: str | None = None,
-    ) -> Prediction:
-        """Predictions with delta-method standard errors and intervals.
 
-        Parameters
-        ----------
-        exog, exog_select, transform, which, offset, offset_select
-            As in :meth:`predict`.
-        average : bool
-            Predict the mean over the rows, such as the prevalence in the population. A row whose
-            covariates are missing is an error there, unless its weight is zero.
-        agg_weights : array_like, optional
-            Weights of that mean. By default the model's weights for its own rows, equal ones for
-            new rows.
-        cov : array_like, DataFrame or BootstrapResults, optional
-            Covariance of the parameters in place of the fit's.
-        interval : {"wald", "profile"}, optional
-            "wald" takes the likelihood for a parabola. "profile" refits the model over the error
-            correlations: the interval is that of the profile likelihood or, where the fit is weak
-            (see ``post.intervals``), the union of the intervals at every error correlation that the
-            likelihood supports. By default "profile" for averages where the fit is weak or the
-            likelihood far from a parabola, else "wald".
+def get_prediction(
+    self: SelectionResults,
+    exog: Any = None,
+    exog_select: Any = None,
+    transform: bool = True,
+    *,
+    which: str = "mean",
+    average: bool = False,
+    agg_weights: Any = None,
+    offset: Any = None,
+    offset_select: Any = None,
+    cov: Any = None,
+    interval: str | None = None,
+) -> Prediction:
+    """Predictions with delta-method standard errors and intervals.
 
-        Returns
-        -------
-        Prediction
-            With ``predicted``, ``se``, ``conf_int()`` and ``summary_frame()``; intervals of
-            probabilities are made on the log-odds and stay inside (0, 1).
+    Parameters
+    ----------
+    exog, exog_select, transform, which, offset, offset_select
+        As in :meth:`predict`.
+    average : bool
+        Predict the mean over the rows, such as the prevalence in the population. A row whose
+        covariates are missing is an error there, unless its weight is zero.
+    agg_weights : array_like, optional
+        Weights of that mean. By default the model's weights for its own rows, equal ones for
+        new rows.
+    cov : array_like, DataFrame or BootstrapResults, optional
+        Covariance of the parameters in place of the fit's.
+    interval : {"wald", "profile"}, optional
+        "wald" takes the likelihood for a parabola. "profile" refits the model over the error
+        correlations: the interval is that of the profile likelihood or, where the fit is weak
+        (see ``post.intervals``), the union of the intervals at every error correlation that the
+        likelihood supports. By default "profile" for averages where the fit is weak or the
+        likelihood far from a parabola, else "wald".
 
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> data = simulate_greene(2_000, rng=0).data
-        >>> model = GreeneSelectionLogit.from_formula(
-        ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
-        >>> prevalence = model.fit().get_prediction(average=True)
-        >>> prevalence.summary_frame().round(3)
-                 predicted     se  ci_lower  ci_upper
-        average      0.389  0.017     0.357     0.424
-        """
-        covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
-        averaged = average or agg_weights is not None
-        if self._by_profile(interval, automatic=averaged and cov is None):
-            given = {
-                "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
-                "average": average, "agg_weights": agg_weights, "offset": offset,
-                "offset_select": offset_select, "interval": "wald",
-            }  # fmt: skip
-            across, members = self._across_members()
-            found = [member.get_prediction(**given) for member in members]
-            return replace(self.get_prediction(**given), across=across_predictions(across, found))
-        if self.model._in_partitions and exog is None:
-            if not average or agg_weights is not None:
-                self.model.design.refuse("a prediction")
-            self.model._check_data_at_hand()
-            quantity = self.model._quantity(self.params, which)
-            return predict_partitions(self.model._plain_rows(), quantity, covariance)
-        keywords, index = self._inputs(exog, exog_select, transform, which, offset, offset_select)
-        design = self.model.design
-        own = exog is None and exog_select is None
-        at = self.model._designs(**keywords)
-        if own:
-            index = design.index
-        elif index is not None and len(index) != len(at):  # one row given as a Series
-            index = None
+    Returns
+    -------
+    Prediction
+        With ``predicted``, ``se``, ``conf_int()`` and ``summary_frame()``; intervals of
+        probabilities are made on the log-odds and stay inside (0, 1).
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> data = simulate_greene(2_000, rng=0).data
+    >>> model = GreeneSelectionLogit.from_formula(
+    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", data)
+    >>> prevalence = model.fit().get_prediction(average=True)
+    >>> prevalence.summary_frame().round(3)
+             predicted     se  ci_lower  ci_upper
+    average      0.389  0.017     0.357     0.424
+    """
+    covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+    averaged = average or agg_weights is not None
+    if self._by_profile(interval, automatic=averaged and cov is None):
+        given = {
+            "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
+            "average": average, "agg_weights": agg_weights, "offset": offset,
+            "offset_select": offset_select, "interval": "wald",
+        }  # fmt: skip
+        across, members = self._across_members()
+        found = [member.get_prediction(**given) for member in members]
+        return replace(self.get_prediction(**given), across=across_predictions(across, found))
+    if self.model._in_partitions and exog is None:
+        if not average or agg_weights is not None:
+            self.model.design.refuse("a prediction")
+        self.model._check_data_at_hand()
         quantity = self.model._quantity(self.params, which)
-        if not average and agg_weights is None:
-            return predict_with_errors(quantity, at, covariance, index)
-        weights = average_weights(
-            agg_weights, design.weights if own else None, len(at), "agg_weights"
-        )
-        return predict_average(quantity, at, covariance, weights, index)
+        return predict_partitions(self.model._plain_rows(), quantity, covariance)
+    keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
+    design = self.model.design
+    own = exog is None and exog_select is None
+    at = self.model._designs(**keywords)
+    if own:
+        index = design.index
+    elif index is not None and len(index) != len(at):  # one row given as a Series
+        index = None
+    quantity = self.model._quantity(self.params, which)
+    if not average and agg_weights is None:
+        return predict_with_errors(quantity, at, covariance, index)
+    weights = average_weights(agg_weights, design.weights if own else None, len(at), "agg_weights")
+    return predict_average(quantity, at, covariance, weights, index)
 
-    @cache_readonly
-    def fittedvalues(self) -> Floats:
-        """P(y = 1) in the population, for every row."""
-        return self.model.predict(self.params)
 
-    @cache_readonly
-    def resid(self) -> Floats:
-        """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
-        return self.model.endog - self.fittedvalues
+def fittedvalues(self: SelectionResults) -> Floats:
+    """P(y = 1) in the population, for every row."""
+    return self.model.predict(self.params)
+
+
+def resid(self: SelectionResults) -> Floats:
+    """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
+    return self.model.endog - self.fittedvalues

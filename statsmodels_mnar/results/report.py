@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..post.sensitivity import Sensitivity
 from . import page
@@ -24,6 +23,9 @@ from .findings import (
 )
 from .sensitivities import check_alpha
 from .summary import unit
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
 
 _CRITERIA = {
     "llf": "Log-likelihood",
@@ -282,140 +284,138 @@ def _fit_of_the_seen(results: Any, draw: Draw) -> str:
 SUFFIXES = (".html", ".tex", ".json")
 
 
-class Reporting(GenericLikelihoodModelResults):
-    """Reports of a fitted selection model."""
+def report(
+    self: SelectionResults,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    alpha: float = 0.05,
+    variable: str | None = None,
+    figures: bool = True,
+    progress: bool = False,
+) -> Path:
+    """Write a report of the fit; the file's suffix says which.
 
-    def report(
-        self,
-        path: str | Path,
-        *,
-        title: str | None = None,
-        alpha: float = 0.05,
-        variable: str | None = None,
-        figures: bool = True,
-        progress: bool = False,
-    ) -> Path:
-        """Write a report of the fit; the file's suffix says which.
+    ``.html`` is one self-contained page: what the numbers mean in plain language, the data, all
+    estimates, marginal effects, identification, profile, sensitivity and pictures. ``.tex`` has
+    the tables of the summary and of the marginal effects. ``.json`` has the numbers.
 
-        ``.html`` is one self-contained page: what the numbers mean in plain language, the data, all
-        estimates, marginal effects, identification, profile, sensitivity and pictures. ``.tex`` has
-        the tables of the summary and of the marginal effects. ``.json`` has the numbers.
+    Parameters
+    ----------
+    path : str or Path
+        Ending in .html, .tex or .json. Its folder must exist. The file is whole or not there.
+    title : str, optional
+        Of the page.
+    alpha : float
+        Of intervals and tests.
+    variable : str, optional
+        The outcome column whose effect is followed through the sensitivity analysis; by default
+        that with the largest z value.
+    figures : bool
+        Embed pictures in the page, for which matplotlib must be installed.
+    progress : bool
+        Show progress bars: the page needs some forty further fits.
 
-        Parameters
-        ----------
-        path : str or Path
-            Ending in .html, .tex or .json. Its folder must exist. The file is whole or not there.
-        title : str, optional
-            Of the page.
-        alpha : float
-            Of intervals and tests.
-        variable : str, optional
-            The outcome column whose effect is followed through the sensitivity analysis; by default
-            that with the largest z value.
-        figures : bool
-            Embed pictures in the page, for which matplotlib must be installed.
-        progress : bool
-            Show progress bars: the page needs some forty further fits.
+    Returns
+    -------
+    Path
 
-        Returns
-        -------
-        Path
+    Notes
+    -----
+    The JSON record has the keys of :meth:`to_json`, so that ``from_json`` reads it, and:
 
-        Notes
-        -----
-        The JSON record has the keys of :meth:`to_json`, so that ``from_json`` reads it, and:
+    - ``bse``, ``pvalues``, ``conf_int``: by parameter; ``alpha`` of the intervals
+    - ``dependence``: sigma, rho, error_corr, each with estimate, std_error, conf_low, conf_high
+    - ``effects``: by probability ("mean", "mean-selected", "mean-unselected") and variable:
+      effect, std_error, statistic, p_value, conf_low, conf_high
+    - ``shares``: of outcome 1 among all, labelled (observed) and unlabelled rows
+    - ``identification``: condition, excluded, exclusion_p_value
 
-        - ``bse``, ``pvalues``, ``conf_int``: by parameter; ``alpha`` of the intervals
-        - ``dependence``: sigma, rho, error_corr, each with estimate, std_error, conf_low, conf_high
-        - ``effects``: by probability ("mean", "mean-selected", "mean-unselected") and variable:
-          effect, std_error, statistic, p_value, conf_low, conf_high
-        - ``shares``: of outcome 1 among all, labelled (observed) and unlabelled rows
-        - ``identification``: condition, excluded, exclusion_p_value
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> results = GreeneSelectionLogit.from_formula(
+    ...     sim.formula, sim.select_formula, sim.data).fit()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = results.report(Path(folder) / "fit.json")
+    ...     json.loads(path.read_text())["status"]["name"]
+    'converged'
+    """
+    path = check_path(path)
+    check_alpha(alpha)
+    self.model._check_data_at_hand()
+    html = path.suffix.lower() == ".html"
+    if html and figures:
+        _check_matplotlib()
+    found = gather(self, alpha, variable, refits=html, progress=progress)
+    if html:
+        text = page_of(self, found, title, figures)
+    elif path.suffix.lower() == ".tex":
+        text = _latex(self, found)
+    else:
+        text = as_json(report_record(self, found))
+    page.write_atomically(path, text)
+    return path
 
-        Examples
-        --------
-        >>> import json, tempfile
-        >>> from pathlib import Path
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> sim = simulate_greene(2_000, rng=1)
-        >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data).fit()
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = results.report(Path(folder) / "fit.json")
-        ...     json.loads(path.read_text())["status"]["name"]
-        'converged'
-        """
-        path = check_path(path)
-        check_alpha(alpha)
-        self.model._check_data_at_hand()
-        html = path.suffix.lower() == ".html"
-        if html and figures:
-            _check_matplotlib()
-        found = gather(self, alpha, variable, refits=html, progress=progress)
-        if html:
-            text = page_of(self, found, title, figures)
-        elif path.suffix.lower() == ".tex":
-            text = _latex(self, found)
-        else:
-            text = as_json(report_record(self, found))
-        page.write_atomically(path, text)
-        return path
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The fit as a JSON text, which ``from_json`` reads; it holds no code and no data.
+def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
+    """The fit as a JSON text, which ``from_json`` reads; it holds no code and no data.
 
-        Parameters
-        ----------
-        path : str or Path, optional
-            Where to write it too, whole or not at all.
+    Parameters
+    ----------
+    path : str or Path, optional
+        Where to write it too, whole or not at all.
 
-        Returns
-        -------
-        str
+    Returns
+    -------
+    str
 
-        Notes
-        -----
-        Numbers are written to the last digit. Keys of the record, whose ``schema`` is 1:
+    Notes
+    -----
+    Numbers are written to the last digit. Keys of the record, whose ``schema`` is 1:
 
-        - ``model``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum lies on
-          a face), ``integration``, ``formula``, ``select_formula`` (as text)
-        - ``equations``: names of the columns, outcome and select
-        - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
-        - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,
-          options
-        - ``fit``: the criteria of ``glance()``
-        - ``likelihoods``: value (of the objective), llf, llnull, ignorable (at rho = 0), faces
-        - ``apart``: params, value and converged of the two equations fitted apart
-        - ``params``: by parameter; ``cov``: type, description, n_groups, names, matrix;
-          ``hessian``
-        - ``independence``: method, statistic, df, p_value; null for BiasCorr
-        - ``instrument``: columns, statistic, df, pvalue, offset, known, why
-        - ``weak``: the sentences of ``post.intervals``; ``across``: u, lr, error_corr, sigma, rho,
-          coef, cov, limits and conservative of the refits over error correlations from which
-          "profile" intervals follow, null where the intervals are Wald's
-        - ``accuracy``: rule, finer, difference, shift, simulated, replaced
-        - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
-          other models
-        - ``notes``: sentences; ``versions``: of Python and the packages
+    - ``model``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum lies on
+      a face), ``integration``, ``formula``, ``select_formula`` (as text)
+    - ``equations``: names of the columns, outcome and select
+    - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
+    - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,
+      options
+    - ``fit``: the criteria of ``glance()``
+    - ``likelihoods``: value (of the objective), llf, llnull, ignorable (at rho = 0), faces
+    - ``apart``: params, value and converged of the two equations fitted apart
+    - ``params``: by parameter; ``cov``: type, description, n_groups, names, matrix;
+      ``hessian``
+    - ``independence``: method, statistic, df, p_value; null for BiasCorr
+    - ``instrument``: columns, statistic, df, pvalue, offset, known, why
+    - ``weak``: the sentences of ``post.intervals``; ``across``: u, lr, error_corr, sigma, rho,
+      coef, cov, limits and conservative of the refits over error correlations from which
+      "profile" intervals follow, null where the intervals are Wald's
+    - ``accuracy``: rule, finer, difference, shift, simulated, replaced
+    - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
+      other models
+    - ``notes``: sentences; ``versions``: of Python and the packages
 
-        What does not exist is null; infinite numbers are "inf" or "-inf".
+    What does not exist is null; infinite numbers are "inf" or "-inf".
 
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit, from_json
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> sim = simulate_greene(2_000, rng=1)
-        >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data).fit()
-        >>> again = from_json(results.to_json())
-        >>> bool((again.params == results.params).all())
-        True
-        """
-        text = as_json(fit_record(self))
-        if path is not None:
-            page.write_atomically(Path(path), text)
-        return text
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit, from_json
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> results = GreeneSelectionLogit.from_formula(
+    ...     sim.formula, sim.select_formula, sim.data).fit()
+    >>> again = from_json(results.to_json())
+    >>> bool((again.params == results.params).all())
+    True
+    """
+    text = as_json(fit_record(self))
+    if path is not None:
+        page.write_atomically(Path(path), text)
+    return text
 
 
 def check_path(path: str | Path) -> Path:

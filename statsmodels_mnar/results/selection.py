@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,31 +12,33 @@ import pandas as pd
 import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
-from statsmodels.base.model import (
-    LikelihoodResultsWrapper,
-)
+from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.tools._decorators import cache_readonly
 
 from ..design.chunks import SavedDesign
 from ..errors import check_alpha
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.solution import Climb, Solution, Status
-from ..post import covariance
-from ..post import intervals as weak
+from ..post import covariance, intervals
 from ..post.accuracy import Accuracy
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Dependence, dependence, dependence_table
 from ..post.intervals import Across
-from . import summary as tables
-from .diagnostics import Diagnostics
-from .effects import Effects
-from .hypotheses import HypothesisTests
-from .imputation import Imputation
-from .plots import Plots
-from .predictions import Predictions
-from .profiles import Profiles
-from .report import Reporting
-from .resampling import Resampling
+from . import (
+    diagnostics,
+    drawing,
+    effects,
+    hypotheses,
+    imputation,
+    plots,
+    predictions,
+    profiles,
+    report,
+    resampling,
+    sensitivities,
+    summary,
+)
+from .jackknife import SimulationError
 
 Floats = NDArray[np.float64]
 
@@ -59,17 +62,7 @@ class Fit:
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
 
 
-class SelectionResults(
-    HypothesisTests,
-    Predictions,
-    Effects,
-    Profiles,
-    Resampling,
-    Imputation,
-    Diagnostics,
-    Plots,
-    Reporting,
-):
+class SelectionResults(GenericLikelihoodModelResults):
     """Estimates of a selection model.
 
     Attributes
@@ -91,6 +84,89 @@ class SelectionResults(
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
     _estimator: ClassVar[str] = "ML"  # for the summary
+    _simulation_error: SimulationError | None = None
+
+    # Independence of the equations, nested models and terms.
+    instrument = property(hypotheses.instrument)
+    _instrument = hypotheses._instrument
+    test_independence = hypotheses.test_independence
+    _ll_ignorable = hypotheses._ll_ignorable
+    _maximum = hypotheses._maximum
+    compare_lr_test = hypotheses.compare_lr_test
+    _same_rows = hypotheses._same_rows
+    wald_test_terms = hypotheses.wald_test_terms
+    _terms = hypotheses._terms
+
+    # Probabilities and indices, for the model's rows or new ones.
+    predict = predictions.predict
+    predict_parquet = predictions.predict_parquet
+    get_prediction = predictions.get_prediction
+    fittedvalues = cache_readonly(predictions.fittedvalues)
+    resid = cache_readonly(predictions.resid)
+
+    # Marginal effects of a fitted selection model.
+    get_margeff = effects.get_margeff
+    _by_column = effects._by_column
+    _by_data = effects._by_data
+    _typed = effects._typed
+    _specs = effects._specs
+    _factors = effects._factors
+    _check_read = effects._check_read
+
+    # Refits at a fixed dependence, and shifts of the missing labels' log-odds.
+    sensitivity = sensitivities.sensitivity
+
+    # Profiles, identification and sensitivity of a fitted selection model.
+    identification = cached_property(profiles.identification)
+    identification_report = profiles.identification_report
+    profile = profiles.profile
+    _check_profile = profiles._check_profile
+    _profile_refusal = profiles._profile_refusal
+    _likelihood_refusal = profiles._likelihood_refusal
+    _closed = profiles._closed
+    _asked = profiles._asked
+
+    # Refits of a fitted selection model: bootstrap, jackknife, other draws.
+    bootstrap = resampling.bootstrap
+    jackknife = resampling.jackknife
+    simulation_error = resampling.simulation_error
+    multistart = property(resampling.multistart)
+    _codes = resampling._codes
+    _refit_influence = resampling._refit_influence
+
+    # Imputed labels and population figures from a fitted selection model.
+    impute = imputation.impute
+    population_metrics = imputation.population_metrics
+    _unlabelled = property(imputation._unlabelled)
+    _unlabelled_gradient = imputation._unlabelled_gradient
+
+    # Residuals and influence of a fitted selection model.
+    _mean_selected = property(diagnostics._mean_selected)
+    resid_response = property(diagnostics.resid_response)
+    resid_pearson = property(diagnostics.resid_pearson)
+    resid_quantile = diagnostics.resid_quantile
+    resid_generalized = property(diagnostics.resid_generalized)
+    _param_influence = diagnostics._param_influence
+    _check_at_maximum = diagnostics._check_at_maximum
+    _clusters = diagnostics._clusters
+    get_influence = diagnostics.get_influence
+
+    # Predicted probabilities along a covariate.
+    probabilities_along = drawing.probabilities_along
+    plot_probabilities = drawing.plot_probabilities
+    _in_words = drawing._in_words
+    _moved = drawing._moved
+
+    # Pictures of a fitted selection model.
+    plot_profile = plots.plot_profile
+    plot_sensitivity = plots.plot_sensitivity
+    plot_margeff = plots.plot_margeff
+    plot_calibration = plots.plot_calibration
+    plot_trace = plots.plot_trace
+
+    # Reports of a fitted selection model.
+    to_json = report.to_json
+    report = report.report
 
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         self._take(fit)
@@ -291,7 +367,7 @@ class SelectionResults(
         Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
         correlations that the likelihood supports.
         """
-        return self._summary_cache("weak", lambda: weak.reasons(self))
+        return self._summary_cache("weak", lambda: intervals.reasons(self))
 
     @property
     def maxima(self) -> pd.DataFrame:
@@ -300,11 +376,11 @@ class SelectionResults(
         Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
         ``rho``, ``prevalence`` and ``status``.
         """
-        return weak.maxima(self)
+        return intervals.maxima(self)
 
     def _doubt(self) -> str | None:
         """What to warn of at once, where the maximum is a corner or has a rival."""
-        return weak.doubt(self)
+        return intervals.doubt(self)
 
     def _by_profile(self, interval: str | None, *, automatic: bool = True) -> bool:
         """Whether intervals are made from refits over the error correlations."""
@@ -315,19 +391,19 @@ class SelectionResults(
         if isinstance(self.model.design, SavedDesign):  # what the fit did
             at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
         else:
-            at_hand = self.nobs <= weak.MOST_ROWS
+            at_hand = self.nobs <= intervals.MOST_ROWS
         return automatic and at_hand and (bool(self.weak) or self._skewed())
 
     def _skewed(self) -> bool:
-        return self._summary_cache("skewed", lambda: weak.skewed(self))
+        return self._summary_cache("skewed", lambda: intervals.skewed(self))
 
     def _across(self) -> Across:
-        return self._summary_cache("across", lambda: weak.across(self))
+        return self._summary_cache("across", lambda: intervals.across(self))
 
     def _across_members(self) -> tuple[Across, list[Any]]:
         """A few error correlations that may be supported, and results given each."""
         few = self._across().thin()
-        return few, weak.members(self, few)
+        return few, intervals.members(self, few)
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -532,7 +608,7 @@ class SelectionResults(
         alpha : float
             Of the intervals.
         """
-        return tables.summary(self, yname, xname, title, alpha)
+        return summary.summary(self, yname, xname, title, alpha)
 
     def summary2(
         self,
@@ -551,15 +627,15 @@ class SelectionResults(
         float_format : str
             Of the numbers.
         """
-        return tables.summary2(self, yname, xname, title, alpha, float_format)
+        return summary.summary2(self, yname, xname, title, alpha, float_format)
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each parameter, with intervals at level 1 - ``alpha``."""
-        return tables.tidy(self, alpha)
+        return summary.tidy(self, alpha)
 
     def glance(self) -> pd.DataFrame:
         """One row for the whole fit."""
-        return tables.glance(self)
+        return summary.glance(self)
 
     def _criteria(self) -> dict[str, float]:
         """What ``glance`` says of the fit."""
@@ -572,7 +648,7 @@ class SelectionResults(
 
     def _header_rows(self) -> dict[str, str]:
         """The right-hand rows of the summary's header, after the counts."""
-        test = tables.independence(self)
+        test = summary.independence(self)
         compared = test is not None and test.method == "lr"
         without = self._ll_ignorable() if compared else self.llindep
         # At rho = 0 the free model's link may be another than the logit's.
@@ -643,7 +719,7 @@ class SelectionResults(
         """Drop all arrays of the length of the data; predict on new data still works."""
         _ = self.llf, self.bse, self.identification, self.instrument, self.pvalues
         if self._is_likelihood:
-            _ = self.llnull, tables.independence(self)
+            _ = self.llnull, summary.independence(self)
         super().remove_data()
         self.model.remove_data()
 

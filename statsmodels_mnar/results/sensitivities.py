@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logit
-from statsmodels.base.model import GenericLikelihoodModelResults
 
 from ..errors import check_alpha
 from ..optimize.maximize import maximize_batch
@@ -20,6 +20,9 @@ from ..post.dependence import LOGISTIC_VARIANCE, dependence
 from ..post.diagnostics import influence_covariance
 from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
 from ..progress import progress_bar
+
+if TYPE_CHECKING:
+    from .selection import SelectionResults
 
 Floats = NDArray[np.float64]
 
@@ -34,265 +37,267 @@ class _Line(NamedTuple):
     free: Any  # the one that estimates it on the same line; None: the line rests on an estimate
 
 
-class Sensitivities(GenericLikelihoodModelResults):
-    """Refits at a fixed dependence, and shifts of the missing labels' log-odds."""
+def sensitivity(
+    self: SelectionResults,
+    rho: Any = None,
+    error_corr: Any = None,
+    delta: Any = None,
+    *,
+    target: str = "coef",
+    variable: str | None = None,
+    alpha: float = 0.05,
+    which: str = "mean",
+    progress: bool = False,
+) -> Sensitivity:
+    """The target across values of a dependence that the data can hardly tell.
 
-    fit_info: Any  # of SelectionResults
-    cov_params_default: Floats
-    _is_likelihood: ClassVar[bool]
+    Parameters
+    ----------
+    rho : array_like, optional
+        Refit with rho fixed at each value, sigma at its fixed or estimated value; where it is
+        estimated, ``profile("rho")`` tells which values the data support.
+    error_corr : array_like, optional
+        Refit with the latent error correlation fixed at each value: at the sigma that
+        the normalization fixes; in the probit form as rho; otherwise in the loading form
+        (\\|rho\\| = 1), which reaches every value.
+    delta : array_like, optional
+        No refit: the log-odds of unlabelled rows are P(y = 1 | x, w, s = 1)'s plus delta, so
+        delta = 0 is missing at random. For ``target="prevalence"``; the intervals are those
+        of the population that the rows are drawn from.
+    target : {"coef", "margeff", "prevalence"}
+        The coefficient or the average marginal effect of ``variable``, or P(y = 1) averaged
+        over all rows (with ``delta``: the labels seen and the predicted others).
+    variable : str, optional
+        A coefficient by its name, or a design column.
+    alpha : float
+        Of the intervals, and of what counts as significant or supported.
+    which : str
+        Of "margeff": the probability whose effect it is.
+    progress : bool
+        Show a progress bar.
 
-    def sensitivity(
-        self,
-        rho: Any = None,
-        error_corr: Any = None,
-        delta: Any = None,
-        *,
-        target: str = "coef",
-        variable: str | None = None,
-        alpha: float = 0.05,
-        which: str = "mean",
-        progress: bool = False,
-    ) -> Sensitivity:
-        """The target across values of a dependence that the data can hardly tell.
+    Returns
+    -------
+    Sensitivity
+        With ``table``, ``tipping`` (where sign or significance change, found by refits) and
+        ``bounds`` (of a prevalence: the worst cases); print it.
 
-        Parameters
-        ----------
-        rho : array_like, optional
-            Refit with rho fixed at each value, sigma at its fixed or estimated value; where it is
-            estimated, ``profile("rho")`` tells which values the data support.
-        error_corr : array_like, optional
-            Refit with the latent error correlation fixed at each value: at the sigma that
-            the normalization fixes; in the probit form as rho; otherwise in the loading form
-            (\\|rho\\| = 1), which reaches every value.
-        delta : array_like, optional
-            No refit: the log-odds of unlabelled rows are P(y = 1 | x, w, s = 1)'s plus delta, so
-            delta = 0 is missing at random. For ``target="prevalence"``; the intervals are those
-            of the population that the rows are drawn from.
-        target : {"coef", "margeff", "prevalence"}
-            The coefficient or the average marginal effect of ``variable``, or P(y = 1) averaged
-            over all rows (with ``delta``: the labels seen and the predicted others).
-        variable : str, optional
-            A coefficient by its name, or a design column.
-        alpha : float
-            Of the intervals, and of what counts as significant or supported.
-        which : str
-            Of "margeff": the probability whose effect it is.
-        progress : bool
-            Show a progress bar.
+    Examples
+    --------
+    >>> from statsmodels_mnar import GreeneSelectionLogit
+    >>> from statsmodels_mnar.datasets import simulate_greene
+    >>> sim = simulate_greene(2_000, rng=1)
+    >>> results = GreeneSelectionLogit.from_formula(
+    ...     sim.formula, sim.select_formula, sim.data).fit()
+    >>> found = results.sensitivity(error_corr=[0.0, 0.3, 0.6], variable="x1")
+    >>> found.table["estimate"].is_monotonic_increasing
+    True
+    """
+    given = {"rho": rho, "error_corr": error_corr, "delta": delta}
+    held = [name for name, values in given.items() if values is not None]
+    if len(held) != 1:
+        raise ValueError(f"give one of rho, error_corr and delta, got {held or 'none'}")
+    name = held[0]
+    values = values_of(name, given[name])
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite, got {given[name]!r}")
+    check_alpha(alpha)
+    _check_target(self, name, target, variable, which)
+    self.model._check_data_at_hand()
+    if name == "delta":
+        return _shifted(self, values, alpha)
+    line = _fixing(self, name)
 
-        Returns
-        -------
-        Sensitivity
-            With ``table``, ``tipping`` (where sign or significance change, found by refits) and
-            ``bounds`` (of a prevalence: the worst cases); print it.
+    def refit(grid: Floats) -> pd.DataFrame:
+        fitted = _refits(self, [line.at(float(v)) for v in grid])
+        lost = [float(v) for v, r in zip(grid, fitted, strict=True) if not r.converged]
+        if lost:
+            raise ValueError(
+                f"{name}: the refit at {lost[0]:.4g} did not converge; use a narrower range"
+            )
+        bar.update(len(grid))
+        rows = [_target(results, target, variable, which, alpha) for results in fitted]
+        table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
+        return table.assign(loglik=[results.llf for results in fitted])
 
-        Examples
-        --------
-        >>> from statsmodels_mnar import GreeneSelectionLogit
-        >>> from statsmodels_mnar.datasets import simulate_greene
-        >>> sim = simulate_greene(2_000, rng=1)
-        >>> results = GreeneSelectionLogit.from_formula(
-        ...     sim.formula, sim.select_formula, sim.data).fit()
-        >>> found = results.sensitivity(error_corr=[0.0, 0.3, 0.6], variable="x1")
-        >>> found.table["estimate"].is_monotonic_increasing
-        True
-        """
-        given = {"rho": rho, "error_corr": error_corr, "delta": delta}
-        held = [name for name, values in given.items() if values is not None]
-        if len(held) != 1:
-            raise ValueError(f"give one of rho, error_corr and delta, got {held or 'none'}")
-        name = held[0]
-        values = values_of(name, given[name])
-        if not np.isfinite(values).all():
-            raise ValueError(f"{name} must be finite, got {given[name]!r}")
-        check_alpha(alpha)
-        self._check_target(name, target, variable, which)
-        self.model._check_data_at_hand()
-        if name == "delta":
-            return self._shifted(values, alpha)
-        line = self._fixing(name)
+    with progress_bar(progress, "sensitivity") as bar:
+        table = refit(values).rename_axis(name)
+        tipping = None
+        if target != "prevalence":
+            columns = list(SERIES)
+            tipping = tipping_points(
+                values, table[columns].to_numpy(), lambda at: refit(at)[columns].to_numpy()
+            )
+    top = _top(self, line)
+    if top is not None:
+        top = max(top, table["loglik"].max())
+        table["supported"] = 2.0 * (top - table["loglik"]) <= stats.chi2.ppf(1.0 - alpha, 1)
+    words = {"coef": "the coefficient", "margeff": f"the average marginal effect on {which!r}"}
+    return Sensitivity(
+        held=name,
+        target="the prevalence" if target == "prevalence" else f"{words[target]} of {variable}",
+        path=line.words,
+        level=1.0 - alpha,
+        table=table,
+        tipping=tipping,
+        top=top,
+        bounds=_worst_case(self) if target == "prevalence" else None,
+        fitted=getattr(self, name),
+    )
 
-        def refit(grid: Floats) -> pd.DataFrame:
-            fitted = self._refits([line.at(float(v)) for v in grid])
-            lost = [float(v) for v, r in zip(grid, fitted, strict=True) if not r.converged]
-            if lost:
-                raise ValueError(
-                    f"{name}: the refit at {lost[0]:.4g} did not converge; use a narrower range"
-                )
-            bar.update(len(grid))
-            rows = [_target(results, target, variable, which, alpha) for results in fitted]
-            table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
-            return table.assign(loglik=[results.llf for results in fitted])
 
-        with progress_bar(progress, "sensitivity") as bar:
-            table = refit(values).rename_axis(name)
-            tipping = None
-            if target != "prevalence":
-                columns = list(SERIES)
-                tipping = tipping_points(
-                    values, table[columns].to_numpy(), lambda at: refit(at)[columns].to_numpy()
-                )
-        top = self._top(line)
-        if top is not None:
-            top = max(top, table["loglik"].max())
-            table["supported"] = 2.0 * (top - table["loglik"]) <= stats.chi2.ppf(1.0 - alpha, 1)
-        words = {"coef": "the coefficient", "margeff": f"the average marginal effect on {which!r}"}
-        return Sensitivity(
-            held=name,
-            target="the prevalence" if target == "prevalence" else f"{words[target]} of {variable}",
-            path=line.words,
-            level=1.0 - alpha,
-            table=table,
-            tipping=tipping,
-            top=top,
-            bounds=self._worst_case() if target == "prevalence" else None,
-            fitted=getattr(self, name),
+def _check_target(
+    self: SelectionResults, name: str, target: str, variable: str | None, which: str
+) -> None:
+    if target not in ("coef", "margeff", "prevalence"):
+        raise ValueError(f"target={target!r} is unknown; use 'coef', 'margeff' or 'prevalence'")
+    # A refit at a fixed dependence is well defined where the likelihood is flat in it.
+    refits = self.status is Status.SINGULAR and name != "delta"
+    if not self.converged and not refits:
+        raise ValueError(
+            f"sensitivity() needs a fit at a maximum ({self.status.value}); use method='newton'"
         )
-
-    def _check_target(self, name: str, target: str, variable: str | None, which: str) -> None:
-        if target not in ("coef", "margeff", "prevalence"):
-            raise ValueError(f"target={target!r} is unknown; use 'coef', 'margeff' or 'prevalence'")
-        # A refit at a fixed dependence is well defined where the likelihood is flat in it.
-        refits = self.status is Status.SINGULAR and name != "delta"
-        if not self.converged and not refits:
-            raise ValueError(
-                f"sensitivity() needs a fit at a maximum ({self.status.value}); use method='newton'"
-            )
-        if name == "delta" and target != "prevalence":
-            raise ValueError(
-                f"target={target!r} needs rho or error_corr: delta shifts the missing labels, "
-                "which fixes the prevalence but no coefficient; use target='prevalence'"
-            )
-        if name != "delta" and not self._is_likelihood:
-            raise ValueError(
-                f"{name}: BiasCorr's pseudolabels say nothing about the dependence, so a refit at "
-                "a fixed one does not either; use sbar_path() for its own sensitivity, or "
-                "GreeneSelectionLogit(...).fit().sensitivity()"
-            )
-        if which != "mean" and target != "margeff":
-            raise ValueError(f"which={which!r} is for target='margeff' only")
-        if target == "prevalence":
-            if variable is not None:
-                raise ValueError(f"variable={variable!r}: target='prevalence' has none")
-            return
-        n_coef = self.model.k_outcome + self.model.k_select
-        names = (
-            self.model.param_names[:n_coef]
-            if target == "coef"
-            else list(self.get_margeff(which=which).names)
+    if name == "delta" and target != "prevalence":
+        raise ValueError(
+            f"target={target!r} needs rho or error_corr: delta shifts the missing labels, "
+            "which fixes the prevalence but no coefficient; use target='prevalence'"
         )
-        if variable not in names:
-            raise ValueError(f"variable={variable!r} must be one of {names} for target={target!r}")
-
-    def _fixing(self, name: str) -> _Line:
-        """Along which the quantity is held."""
-        kind, sigma, rho = self._asked()
-        if name == "error_corr" and kind == "free" and rho is not None:
-            raise ValueError(
-                f"error_corr cannot vary freely: this model fixes rho = {rho:g}; refit with "
-                "normalization='loading' or a fixed sigma"
-            )
-        if self._form.kind == "probit":
-            at = _between(name, 1.0, lambda v: {"sigma": np.inf, "rho": v})
-            words = "A probit outcome, in which the error correlation is rho."
-            # Another rho would have another sigma where that is estimated: no test of rho.
-            ran_off = name == "rho" and kind == "free"
-            return _Line(at, words, None if ran_off else "probit")
-        if name == "rho":
-            free = None if sigma is None else {"sigma": sigma}
-            sigma = self.sigma if sigma is None else sigma
-            if kind == "loading" or not sigma > 0.0:
-                raise ValueError(
-                    "rho cannot vary in this form, which has |rho| = 1 or sigma = 0; use error_corr"
-                )
-            words = f"sigma is held at {sigma:.4g}."
-            return _Line(_between(name, 1.0, lambda v: {"sigma": sigma, "rho": v}), words, free)
-        if kind == "free" and sigma is not None:
-            share = sigma / np.sqrt(sigma**2 + LOGISTIC_VARIANCE)
-            words = f"sigma is held at {sigma:.4g}, so rho moves."
-            at = _between(name, share, lambda v: {"sigma": sigma, "rho": v / share})
-            return _Line(at, words, {"sigma": sigma})
-        words = "The loading form: |rho| = 1, and the loading moves."
-
-        def loading(v: float) -> Any:
-            size = abs(v) * np.sqrt(LOGISTIC_VARIANCE / (1.0 - v * v))
-            return {"sigma": size, "rho": float(np.sign(v))} if v else "independent"
-
-        return _Line(_between(name, 1.0, loading), words, "loading")
-
-    def _top(self, line: _Line) -> float | None:
-        """Maximum of the log-likelihood on the line; None where there is no test against it."""
-        if line.free is None or self._likelihood_refusal() is not None:
-            return None
-        if line.free == self.model.normalization or not self.converged:
-            return self.llf
-        found = self._maximum(line.free)
-        return found.value if found.status.converged or found.status.boundary else None
-
-    def _refits(self, normalizations: list[Any]) -> list[Any]:
-        """Results with all dependence fixed, of one form, fitted as one batch."""
-        models = [self.model._sibling(normalization) for normalization in normalizations]
-        closed = self._closed()
-        values = [model._parametrized.values(np.empty(0)) for model in models]
-        starts = np.stack(
-            [
-                np.append(closed.coef_at(dependence(model._parametrized.kind, v).sigma), v)
-                for model, v in zip(models, values, strict=True)
-            ]
+    if name != "delta" and not self._is_likelihood:
+        raise ValueError(
+            f"{name}: BiasCorr's pseudolabels say nothing about the dependence, so a refit at "
+            "a fixed one does not either; use sbar_path() for its own sensitivity, or "
+            "GreeneSelectionLogit(...).fit().sensitivity()"
         )
-        objective = models[0]._objective(self.fit_info.penalty)
-        solutions = []
-        for cut in range(0, len(models), _CHUNK):
-            part = starts[cut : cut + _CHUNK]
-            solutions += maximize_batch(objective, part, free=models[0]._estimated)
-        info = replace(self.fit_info, asked=None)
-        kwds = {}
-        if self.cov_type == "cluster":
-            groups = self._groups[0] if len(self._groups) == 1 else list(self._groups)
-            kwds = {"groups": groups, "use_correction": self._use_correction}
-        return [
-            type(self)(replace(info, model=model, solution=solution), self.cov_type, kwds)
-            for model, solution in zip(models, solutions, strict=True)
+    if which != "mean" and target != "margeff":
+        raise ValueError(f"which={which!r} is for target='margeff' only")
+    if target == "prevalence":
+        if variable is not None:
+            raise ValueError(f"variable={variable!r}: target='prevalence' has none")
+        return
+    n_coef = self.model.k_outcome + self.model.k_select
+    names = (
+        self.model.param_names[:n_coef]
+        if target == "coef"
+        else list(self.get_margeff(which=which).names)
+    )
+    if variable not in names:
+        raise ValueError(f"variable={variable!r} must be one of {names} for target={target!r}")
+
+
+def _fixing(self: SelectionResults, name: str) -> _Line:
+    """Along which the quantity is held."""
+    kind, sigma, rho = self._asked()
+    if name == "error_corr" and kind == "free" and rho is not None:
+        raise ValueError(
+            f"error_corr cannot vary freely: this model fixes rho = {rho:g}; refit with "
+            "normalization='loading' or a fixed sigma"
+        )
+    if self._form.kind == "probit":
+        at = _between(name, 1.0, lambda v: {"sigma": np.inf, "rho": v})
+        words = "A probit outcome, in which the error correlation is rho."
+        # Another rho would have another sigma where that is estimated: no test of rho.
+        ran_off = name == "rho" and kind == "free"
+        return _Line(at, words, None if ran_off else "probit")
+    if name == "rho":
+        free = None if sigma is None else {"sigma": sigma}
+        sigma = self.sigma if sigma is None else sigma
+        if kind == "loading" or not sigma > 0.0:
+            raise ValueError(
+                "rho cannot vary in this form, which has |rho| = 1 or sigma = 0; use error_corr"
+            )
+        words = f"sigma is held at {sigma:.4g}."
+        return _Line(_between(name, 1.0, lambda v: {"sigma": sigma, "rho": v}), words, free)
+    if kind == "free" and sigma is not None:
+        share = sigma / np.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+        words = f"sigma is held at {sigma:.4g}, so rho moves."
+        at = _between(name, share, lambda v: {"sigma": sigma, "rho": v / share})
+        return _Line(at, words, {"sigma": sigma})
+    words = "The loading form: |rho| = 1, and the loading moves."
+
+    def loading(v: float) -> Any:
+        size = abs(v) * np.sqrt(LOGISTIC_VARIANCE / (1.0 - v * v))
+        return {"sigma": size, "rho": float(np.sign(v))} if v else "independent"
+
+    return _Line(_between(name, 1.0, loading), words, "loading")
+
+
+def _top(self: SelectionResults, line: _Line) -> float | None:
+    """Maximum of the log-likelihood on the line; None where there is no test against it."""
+    if line.free is None or self._likelihood_refusal() is not None:
+        return None
+    if line.free == self.model.normalization or not self.converged:
+        return self.llf
+    found = self._maximum(line.free)
+    return found.value if found.status.converged or found.status.boundary else None
+
+
+def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
+    """Results with all dependence fixed, of one form, fitted as one batch."""
+    models = [self.model._sibling(normalization) for normalization in normalizations]
+    closed = self._closed()
+    values = [model._parametrized.values(np.empty(0)) for model in models]
+    starts = np.stack(
+        [
+            np.append(closed.coef_at(dependence(model._parametrized.kind, v).sigma), v)
+            for model, v in zip(models, values, strict=True)
         ]
+    )
+    objective = models[0]._objective(self.fit_info.penalty)
+    solutions = []
+    for cut in range(0, len(models), _CHUNK):
+        part = starts[cut : cut + _CHUNK]
+        solutions += maximize_batch(objective, part, free=models[0]._estimated)
+    info = replace(self.fit_info, asked=None)
+    kwds = {}
+    if self.cov_type == "cluster":
+        groups = self._groups[0] if len(self._groups) == 1 else list(self._groups)
+        kwds = {"groups": groups, "use_correction": self._use_correction}
+    return [
+        type(self)(replace(info, model=model, solution=solution), self.cov_type, kwds)
+        for model, solution in zip(models, solutions, strict=True)
+    ]
 
-    def _shifted(self, delta: Floats, alpha: float) -> Sensitivity:
-        design, weights = self.model.design, self.model.design.row_weights
-        missing = ~design.labelled
-        slope = self._unlabelled_gradient("mean-selected")
-        p, other = (
-            self.model.predict(self.params, which=which)[missing]
-            for which in ("mean-selected", "mean-unselected")
-        )
-        table = shifted_prevalence(
-            delta, design.y, design.labelled, weights, p, slope, self._param_influence(),
-            self._row_covariance, alpha,
-        )  # fmt: skip
-        return Sensitivity(
-            held="delta",
-            target="the prevalence",
-            path="Log-odds of unlabelled rows are those of labelled ones like them plus delta. "
-            "Intervals are those of the population.",
-            level=1.0 - alpha,
-            table=table,
-            tipping=None,
-            bounds=self._worst_case(),
-            fitted=float(np.average(logit(other) - logit(p), weights=weights[missing])),
-        )
 
-    def _row_covariance(self, influence: Floats) -> Floats:
-        """Of estimates, from the rows' influence on them, by the fit's clusters if it has them."""
-        design = self.model.design
-        counts = design.weights if design.weight_kind == "freq_weights" else None
-        ways = self._groups
-        if len(ways) < 2:
-            return influence_covariance(influence, counts, ways[0] if ways else None)
-        both = np.unique(np.column_stack(ways), axis=0, return_inverse=True)[1].ravel()
-        one, two, joint = (influence_covariance(influence, None, g) for g in (*ways, both))
-        return one + two - joint
+def _shifted(self: SelectionResults, delta: Floats, alpha: float) -> Sensitivity:
+    design, weights = self.model.design, self.model.design.row_weights
+    missing = ~design.labelled
+    slope = self._unlabelled_gradient("mean-selected")
+    p, other = (
+        self.model.predict(self.params, which=which)[missing]
+        for which in ("mean-selected", "mean-unselected")
+    )
+    table = shifted_prevalence(
+        delta, design.y, design.labelled, weights, p, slope, self._param_influence(),
+        partial(_row_covariance, self), alpha,
+    )  # fmt: skip
+    return Sensitivity(
+        held="delta",
+        target="the prevalence",
+        path="Log-odds of unlabelled rows are those of labelled ones like them plus delta. "
+        "Intervals are those of the population.",
+        level=1.0 - alpha,
+        table=table,
+        tipping=None,
+        bounds=_worst_case(self),
+        fitted=float(np.average(logit(other) - logit(p), weights=weights[missing])),
+    )
 
-    def _worst_case(self) -> tuple[float, float]:
-        design = self.model.design
-        return worst_case(design.y, design.labelled, self.model.design.row_weights)
+
+def _row_covariance(self: SelectionResults, influence: Floats) -> Floats:
+    """Of estimates, from the rows' influence on them, by the fit's clusters if it has them."""
+    design = self.model.design
+    counts = design.weights if design.weight_kind == "freq_weights" else None
+    ways = self._groups
+    if len(ways) < 2:
+        return influence_covariance(influence, counts, ways[0] if ways else None)
+    both = np.unique(np.column_stack(ways), axis=0, return_inverse=True)[1].ravel()
+    one, two, joint = (influence_covariance(influence, None, g) for g in (*ways, both))
+    return one + two - joint
+
+
+def _worst_case(self: SelectionResults) -> tuple[float, float]:
+    design = self.model.design
+    return worst_case(design.y, design.labelled, self.model.design.row_weights)
 
 
 def _target(
