@@ -51,8 +51,8 @@ def fit_many(
     [0.72, 0.89, 0.9]
     """
     first = models[0]
-    spec = first._parametrized
-    alike = {(type(m), m._parametrized, m.k_outcome, m.k_select) for m in models}
+    spec = first.parametrized
+    alike = {(type(m), m.parametrized, m.k_outcome, m.k_select) for m in models}
     if len(alike) > 1:
         raise ValueError("models must be of one class, normalization and number of columns")
     rule = first.integration
@@ -61,20 +61,20 @@ def fit_many(
         yield from (_fit_alone(model, cov_type) for model in models)
         return
     penalty = first._default_penalty
-    objective = first._objective(penalty).with_rows(stacked([m.rows for m in models]))
-    plain = stacked([m._plain_rows() for m in models])
-    apart = fit_independents(plain, probit=first._probit_outcome, penalty=penalty)
+    objective = first.objective(penalty).with_rows(stacked([m.rows for m in models]))
+    plain = stacked([m.plain_rows() for m in models])
+    apart = fit_independents(plain, probit=first.probit_outcome, penalty=penalty)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])
     starts, single = tops_many(objective, coef, fixed, spec.free)
-    parts = maximize_many(objective, starts, free=first._estimated)
+    parts = maximize_many(objective, starts, free=first.estimated)
     solutions = (solution for part in parts for solution in part)
     members = zip(models, starts, single, apart, solutions, strict=True)
     for model, start, one_top, independent, solution in members:
         if not (one_top and independent.converged and solution.status.converged):
             yield _fit_alone(model, cov_type)
             continue
-        used, faces = start[model._estimated], {"independent": independent.value}
+        used, faces = start[model.estimated], {"independent": independent.value}
         if not model._results_class._is_likelihood:
             faces = {"independent": math.nan}
         fit = Fit(model, solution, independent, "newton", used, penalty, faces)
@@ -85,7 +85,7 @@ def fit_many(
 
 def _fit_alone(model: Any, cov_type: str | None) -> SelectionResultsWrapper | str:
     try:
-        return model._sibling(model.normalization)._quietly().fit(cov_type=cov_type)
+        return model.sibling(model.normalization)._quietly().fit(cov_type=cov_type)
     except ValueError as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 

@@ -200,7 +200,7 @@ def test_expected_loss_is_the_mean_of_the_packages_objective(fixed_rows, soft_se
 
     def loss(s):
         values = s if soft_selection is None else np.where(s == 1, 1.0, soft_selection)
-        drawn = model._rebuilt(replace(model.design, y=y, s=values))
+        drawn = model.rebuilt(replace(model.design, y=y, s=values))
         return -drawn.loglike(params) / len(y)
 
     mean, error = simulated_losses(y, X, W, p, loss, 150)

@@ -275,7 +275,7 @@ def _mean_of(
 ) -> tuple[SelectionResults, Quantity, Floats]:
     """P(y = 1) of a fit as a function of the designs, with the covariance of its parameters."""
     if isinstance(results, SelectionResults):
-        quantity = results.model._quantity(results.params, "mean")
+        quantity = results.model.quantity(results.params, "mean")
         return results, quantity, np.asarray(results.cov_params_default)
     terms = results.model.design.outcome_names
     for host in hosts:

@@ -116,7 +116,7 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
     model = results.model
     design, p = model.design, model.k_outcome
     apart = np.append(results.fit_info.independent.params, 0.0)
-    null = model._objective().with_form(ProbitForm() if model._probit_outcome else LoadingForm())
+    null = model.objective().with_form(ProbitForm() if model.probit_outcome else LoadingForm())
     at = null.evaluate(apart, 2)
     assert at.hessian is not None
     hessian = at.hessian[0].cpu().numpy()
@@ -126,14 +126,14 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
     shift = -(invert(hessian[:-1, :-1]) @ hessian[:-1, -1])[:p]
 
     names, corrected, slopes = average_effects(
-        results, model._quantity(results.params, "mean"), variables
+        results, model.quantity(results.params, "mean"), variables
     )
     if not names:
         raise ValueError(
             "hausman_test: the outcome equation has no variable but its constant, so that there is "
             "no effect to contrast; test_independence() needs none"
         )
-    naive_mean = independent_mean(apart[:p], model.k_select, probit=model._probit_outcome)
+    naive_mean = independent_mean(apart[:p], model.k_select, probit=model.probit_outcome)
     _, naive, naive_slopes = average_effects(results, naive_mean, variables)
     naive_slopes = naive_slopes[:, :p]
     naive_influence = param_influence(hessian[:p, :p], scores) @ naive_slopes.T
@@ -195,7 +195,7 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
             f"{other}.compare_lr_test({place})"
         )
     values = [
-        results.model._objective().row_values(results.model._expand(results.params))[0]
+        results.model.objective().row_values(results.model.expand(results.params))[0]
         for results in fits
     ]
     return tests.vuong(
@@ -213,5 +213,5 @@ def _selection(results: Any, name: str) -> SelectionResults:
     results = unwrapped(results)
     if not isinstance(results, SelectionResults):
         raise ValueError(f"{name} takes results of a selection model, got {type(results).__name__}")
-    results.model._check_data_at_hand()
+    results.model.check_rows_at_hand()
     return results

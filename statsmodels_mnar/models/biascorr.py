@@ -81,7 +81,7 @@ class BiasCorrRefits(SelectionModel):
         """g_s and g_y of all rows."""
         raise NotImplementedError
 
-    def _batchable(self) -> bool:
+    def batchable(self) -> bool:
         return can_train_many(self.selection_model, self.pseudolabel_model)
 
     @one_thread_a_step
@@ -92,9 +92,9 @@ class BiasCorrRefits(SelectionModel):
 
         ``weights``, ``start_params`` and ``penalty`` are those of the other models.
         """
-        rows, objective = self.rows, self._objective(penalty)
+        rows, objective = self.rows, self.objective(penalty)
         unlabelled = torch.as_tensor(~self.design.labelled, device=rows.device)[rows.order]
-        start = self._expand(start_params)[None]
+        start = self.expand(start_params)[None]
         size = options.pop("chunk", None) or objective.members_at_once(start[0])
         for first in range(0, len(weights), size):
             own = torch.as_tensor(weights[first : first + size], device=rows.device)
@@ -108,7 +108,7 @@ class BiasCorrRefits(SelectionModel):
             lowest = s[:, ~self.design.labelled].amin(1)
             labelled = relabelled(rows, unlabelled, s[:, rows.order], y[:, rows.order])
             members = objective.with_rows(resampled(labelled, own[:, rows.order]))
-            fits = maximize_many(members, start, free=self._estimated, **options)
+            fits = maximize_many(members, start, free=self.estimated, **options)
             yield from _with_reasons(fits, stages.converged, lowest, penalty)
 
     @one_thread_a_step
@@ -116,9 +116,9 @@ class BiasCorrRefits(SelectionModel):
         self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
         """The same for resamples of rows in partitions, by sums over them."""
-        plain, form = self._plain_rows(), self._parametrized.form
-        start = self._expand(start_params)[None]
-        size = options.pop("chunk", None) or self._objective().members_at_once(start[0])
+        plain, form = self.plain_rows(), self.parametrized.form
+        start = self.expand(start_params)[None]
+        size = options.pop("chunk", None) or self.objective().members_at_once(start[0])
         for first in range(0, len(draws), size):
             own = draws.members(np.arange(first, min(first + size, len(draws))))
             how, converged = train_resampled(own.rows(plain), self.first_stage, len(own), penalty)
@@ -134,7 +134,7 @@ class BiasCorrRefits(SelectionModel):
                 return own.members(which).rows(plain).softened(how.kind, soften_rows, some)
 
             members = ResampledObjective(softened, np.arange(len(own)), form, penalty=penalty)
-            fits = maximize_many(members, start, free=self._estimated, **options)
+            fits = maximize_many(members, start, free=self.estimated, **options)
             yield from _with_reasons(fits, converged, lowest, penalty)
 
 
@@ -267,17 +267,17 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             raise ValueError(f"soft_pseudolabels={soft_pseudolabels!r} must be True or False")
         self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
-        self._stage: FirstStage | None = None
+        self.stage: FirstStage | None = None
         self._known_soft: float | None = None  # s-bar, once the data are gone
         self._training_rows: PartitionedRows | None = None  # of data in partitions
 
     def _set_up(self, design: Any, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
-        if own or not hasattr(self, "_stage"):
+        if own or not hasattr(self, "stage"):
             self._take(**own)
         super()._set_up(design, **options)
 
-    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+    def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if normalization == "probit":
             raise ValueError(
                 "normalization='probit' is not defined for BiasCorr, whose soft rows have no "
@@ -285,27 +285,27 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             )
         if normalization == "independent":  # at sigma = 0 soft rows still depend on rho: both zero
             return Parametrized(FreeForm(integration), "free", (math.log(1e-8), 0.0))
-        return super()._parametrize(normalization, integration)
+        return super().parametrize(normalization, integration)
 
     # -- Algorithm 1 -------------------------------------------------------------------------------
 
     @property
     def first_stage(self) -> FirstStage:
         """g_s and g_y, trained to their maxima under the penalty of ``fit()``."""
-        if self._stage is None:
-            self._stage = self._train()
-        return self._stage
+        if self.stage is None:
+            self.stage = self._train()
+        return self.stage
 
     def _staged(self, penalty: float, descent: tuple[Descent, Descent] | None = None) -> Self:
         """This model with first stages trained as ``fit`` was asked to train them."""
-        if descent is None and self._stage is None and penalty == PENALTY:
-            self._stage = self._train()
-        if descent is None and self._stage is not None and self._stage.penalty == penalty:
+        if descent is None and self.stage is None and penalty == PENALTY:
+            self.stage = self._train()
+        if descent is None and self.stage is not None and self.stage.penalty == penalty:
             return self
-        model = self._sibling(self.normalization)
-        model._stage = self._train(descent, penalty)
+        model = self.sibling(self.normalization)
+        model.stage = self._train(descent, penalty)
         model._training_rows = model._known_soft = None
-        if not self._in_partitions:
+        if not self.in_partitions:
             model._rows = None
         return model
 
@@ -313,10 +313,10 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         self, descent: tuple[Descent, Descent] | None = None, penalty: float = PENALTY
     ) -> FirstStage:
         models = self.selection_model, self.pseudolabel_model
-        if self._in_partitions:
-            self._check_data_at_hand()
-            return train_partitioned(self._plain_rows(), *models, penalty)
-        return train(self.design, *models, descent, penalty, self._ridge_of(self.design))
+        if self.in_partitions:
+            self.check_rows_at_hand()
+            return train_partitioned(self.plain_rows(), *models, penalty)
+        return train(self.design, *models, descent, penalty, self.ridge_of(self.design))
 
     def _first_stage_converged(self) -> bool:
         """g_y did, and g_s where s-bar is its mean."""
@@ -327,18 +327,18 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _softening(self) -> Softening:
         """How the unlabelled rows of a partition get their s' and y'."""
         rowwise = self.soft_selection == "rowwise"
-        soft = "rowwise" if rowwise else self._soft()
+        soft = "rowwise" if rowwise else self.s_bar()
         return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
 
     @property
     def rows(self) -> Any:
         """D'_tr on the device."""
-        if not self._in_partitions:
+        if not self.in_partitions:
             return super().rows
         if self._training_rows is None:
-            self._check_data_at_hand()
+            self.check_rows_at_hand()
             how = self._softening()
-            self._training_rows = self._plain_rows().softened(how.kind, soften_rows, how)
+            self._training_rows = self.plain_rows().softened(how.kind, soften_rows, how)
         return self._training_rows
 
     @property
@@ -351,40 +351,40 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     def remove_data(self) -> None:
         """Drop the rows and what the first stages said of them; s-bar stays."""
-        self._known_soft = self._soft()
+        self._known_soft = self.s_bar()
         stage = self.first_stage
         self._training_rows = None
         nothing = np.empty(0)
-        self._stage = replace(
+        self.stage = replace(
             stage,
             select=replace(stage.select, probability=nothing, index=nothing),
             outcome=replace(stage.outcome, probability=nothing, index=nothing),
         )
         super().remove_data()
 
-    def _soft(self) -> float:
+    def s_bar(self) -> float:
         """s-bar, or the value in its place (the mean of row-wise ones)."""
         if self._known_soft is not None:
             return self._known_soft
         if self.soft_selection is not None and self.soft_selection != "rowwise":
             return float(self.soft_selection)
-        if not self._in_partitions:
+        if not self.in_partitions:
             return mean_soft_selection(self.design, self.first_stage)
         how = Softening.of(self.first_stage, 0.0, soft_pseudolabels=False)
-        total, weight = self._plain_rows().sum(soft_sums, how)
+        total, weight = self.plain_rows().sum(soft_sums, how)
         self._known_soft = float(total / weight)
         return self._known_soft
 
-    def _partitioned_stacked(self, params: Floats, hessian: Floats, how: Stages) -> Floats:
+    def stacked_in_partitions(self, params: Floats, hessian: Floats, how: Stages) -> Floats:
         """The stacked covariance by sums over partitions."""
         return stacked_covariance(
-            self._plain_rows(), self._softening(), self._parametrized.form, self._expand(params),
-            self._estimated, hessian, how,
+            self.plain_rows(), self._softening(), self.parametrized.form, self.expand(params),
+            self.estimated, hessian, how,
         )  # fmt: skip
 
-    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
-        other = super()._sibling(normalization, **changes)
-        other._stage, other._training_rows = self._stage, self._training_rows
+    def sibling(self, normalization: Normalization, **changes: Any) -> Self:
+        other = super().sibling(normalization, **changes)
+        other.stage, other._training_rows = self.stage, self._training_rows
         other._known_soft = self._known_soft
         return other
 
@@ -394,8 +394,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _default_cov_type(self) -> str:
         return "stacked" if self.first_stage.parametric else "HC0"
 
-    def _plain_rows(self) -> Any:
-        return self._rows if self._in_partitions else self._rows_of(self.design)
+    def plain_rows(self) -> Any:
+        return self._rows if self.in_partitions else self.rows_of(self.design)
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """Start values from the labelled rows; the value is the objective's at independence.
@@ -403,12 +403,12 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         That takes a fit of its own, which "sgd" and the user's start values can do without: the
         value is then NaN.
         """
-        apart = fit_independent(self._plain_rows(), penalty=penalty)
+        apart = fit_independent(self.plain_rows(), penalty=penalty)
         if not apart.converged and penalty == 0.0 and method != "sgd":
             self._check_separation()  # at independence there would be no maximum either
         if method == "sgd" or started:
             return replace(apart, value=math.nan)
-        face = self._sibling("independent")
+        face = self.sibling("independent")
         fit = face._fit(apart, None, "newton", penalty, {})
         return replace(apart, params=fit.solution.params[:-2], value=fit.solution.value)
 
@@ -449,7 +449,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`.
         """
         if self._needs_free_form(method):
-            return self._sibling("free").fit(
+            return self.sibling("free").fit(
                 start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
                 checkpoint, first_stage_tol, **options,
             )  # fmt: skip
@@ -468,8 +468,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         descent = None
         if method == "sgd":
             descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
-        self._check_data_at_hand()
-        with self._progress(disp and self._in_partitions, method, maxiter, checkpoint):
+        self.check_rows_at_hand()
+        with self._progress(disp and self.in_partitions, method, maxiter, checkpoint):
             model = self._staged(penalty, descent)
             if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
                 self._check_separation()
@@ -491,23 +491,23 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             fitted._results.fit_info = replace(info, options=again)
         return fitted
 
-    def _held_by_penalty(self) -> tuple[str, ...]:
+    def coefs_held(self) -> tuple[str, ...]:
         """Why the objective without a penalty has no finite maximum, or none that is unique.
 
         Each equation is fitted alone and without a penalty; only where that fails, or its columns
         are linearly dependent, are these looked at in detail. See also :meth:`_check_pseudolabels`.
         """
-        self._check_data_at_hand()
+        self.check_rows_at_hand()
         found = []
         if self._pseudolabel_range()[0] >= 0.5:
             found.append(
                 "The penalty alone holds the selection coefficients: soft_selection is "
-                f"{self._soft():.4f}, and at 1/2 and above no row pulls the selection index down. "
+                f"{self.s_bar():.4f}, and at 1/2 and above no row pulls the selection index down. "
                 "Read the outcome equation only."
             )
-        plain = self._plain_rows()
+        plain = self.plain_rows()
         if not (self._has_full_rank() and fit_independent(plain).converged):
-            rows = plain.spread(SEPARATION_ROWS) if self._in_partitions else plain
+            rows = plain.spread(SEPARATION_ROWS) if self.in_partitions else plain
             found += self._degenerate_equations(rows)
         return tuple(found)
 
@@ -531,8 +531,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
-        if self._in_partitions:
-            found = self._plain_rows().parts.map(soft_range, self._softening())
+        if self.in_partitions:
+            found = self.plain_rows().parts.map(soft_range, self._softening())
             s, low, high = (torch.stack(values) for values in zip(*found, strict=True))
             return float(s.min()), float(low.min()), float(high.max())
         training, missing = self.training_design, ~self.design.labelled
@@ -545,7 +545,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         The ridge is on the mean of an index without its offset. Rows in partitions are not looked
         at.
         """
-        if self._in_partitions or not penalty:
+        if self.in_partitions or not penalty:
             return
         for name in ("offset", "offset_select"):
             values = getattr(self.design, name)
@@ -564,7 +564,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         lowest, *labels = self._pseudolabel_range()
         if lowest >= 0.5 and (method == "sgd" or penalty == 0.0):
             text = (
-                f"soft_selection is {self._soft():.4f}: at 1/2 and above no row pulls the "
+                f"soft_selection is {self.s_bar():.4f}: at 1/2 and above no row pulls the "
                 "selection index down"
             )
             if method != "sgd":

@@ -61,12 +61,12 @@ class GreeneSelectionLogit(SelectionModel):
     True
     """
 
-    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+    def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         return parametrize(normalization, integration)
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
-        form = self._parametrized.form
-        if not isinstance(form, FreeForm) or not self._parametrized.free.all():
+        form = self.parametrized.form
+        if not isinstance(form, FreeForm) or not self.parametrized.free.all():
             raise ValueError(
                 f"normalization={self.normalization!r}: method='sgd' is the paper's optimiser and "
                 "estimates sigma and rho both; leave normalization out, or use 'free'"
@@ -77,4 +77,4 @@ class GreeneSelectionLogit(SelectionModel):
             integration = replace(integration, redraw=bool(redraw))
         elif redraw:
             raise ValueError("redraw=True needs integration='simulation'")
-        return self._objective().with_form(FreeForm(integration))
+        return self.objective().with_form(FreeForm(integration))

@@ -43,10 +43,10 @@ class ProbitSelection(SelectionModel):
     0.6
     """
 
-    _probit_outcome: ClassVar[bool] = True
+    probit_outcome: ClassVar[bool] = True
     _default_normalization: ClassVar[Normalization] = "probit"
 
-    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+    def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if not isinstance(integration, Quadrature):
             raise ValueError("integration: ProbitSelection is integrated by quadrature")
         if normalization == "probit":

@@ -287,7 +287,7 @@ def _model(record: _Value) -> SelectionModel:
     if isinstance(model, BiasCorrLogit):
         own, nothing = record.at("biascorr"), np.empty(0)
         select, outcome = (own.at(name).text() for name in ("select", "outcome"))
-        model._stage = FirstStage(Trained(select, nothing), Trained(outcome, nothing))
+        model.stage = FirstStage(Trained(select, nothing), Trained(outcome, nothing))
         model._known_soft = own.at("soft_selection").number(0.0, 1.0)
     return model
 
@@ -339,14 +339,14 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
     if [name for name, _ in params.items()] != names:
         params.refuse(f"must have the keys {', '.join(names)}")
     estimates = np.array([value.number() for _, value in params.items()])
-    for name in model._parametrized.names:
+    for name in model.parametrized.names:
         params.at(name).number(-_LARGEST_DEPENDENCE, _LARGEST_DEPENDENCE)
-    free = model._estimated
+    free = model.estimated
     hessian = np.zeros((len(free), len(free)))
     hessian[np.ix_(free, free)] = record.at("hessian").matrix(len(names))
     n_coef = model.k_outcome + model.k_select
     solution = Solution(
-        params=model._expand(estimates),
+        params=model.expand(estimates),
         value=likelihoods.at("value").any_number(),
         score_norm=status.at("score_norm").any_number(),
         hessian=hessian,
@@ -475,7 +475,7 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     asked = _normalization(record.at("asked"))
     if not _same(model.normalization, asked):
         raise ValueError(f"model has normalization={model.normalization!r}, the file {asked!r}")
-    own = model._sibling(saved.normalization, integration=saved.integration)
+    own = model.sibling(saved.normalization, integration=saved.integration)
     penalty = results.fit_info.penalty
     if isinstance(own, BiasCorrLogit):
         own = own._staged(penalty)

@@ -355,7 +355,7 @@ class Place:
 
     @classmethod
     def of(cls, model: Any, solution: Solution) -> Place:
-        spec = model._parametrized
+        spec = model.parametrized
         n_coef = len(solution.params) - len(spec.form.names)
         values = solution.params[n_coef:]
         sigma = dependence(spec.kind, values).sigma

@@ -65,7 +65,7 @@ class SelectionModel(GenericLikelihoodModel):
     exog_select: Any  # (n, k)
     offset: Any  # (n,)
     offset_select: Any
-    _probit_outcome: ClassVar[bool] = False
+    probit_outcome: ClassVar[bool] = False
     _default_penalty: ClassVar[float] = 0.0
     _faces: ClassVar[dict[Status, Normalization]] = {
         Status.RHO_PLUS: "loading",
@@ -177,7 +177,7 @@ class SelectionModel(GenericLikelihoodModel):
                 formula, select_formula, data, subset, missing, env=env, **roles
             )
             model._set_up(design, pandas=True, **model_options)
-            model._frame = data
+            model.frame = data
         else:
             if subset is not None:
                 raise DesignError("subset is for data in memory; select the rows of data before")
@@ -188,7 +188,7 @@ class SelectionModel(GenericLikelihoodModel):
             model._set_up(large.design, pandas=True, **model_options)
             model._rows, model._frames = large.rows, large.frames
         model.formula, model.select_formula = formula, select_formula
-        model._offset_columns = (
+        model.offset_columns = (
             offset if isinstance(offset, str) else None,
             offset_select if isinstance(offset_select, str) else None,
         )
@@ -215,13 +215,13 @@ class SelectionModel(GenericLikelihoodModel):
         self.normalization: Normalization = normalization
         self.device = device
         self._device = resolve_device(device)
-        self._parametrized = self._parametrize(normalization, self.integration)
+        self.parametrized = self.parametrize(normalization, self.integration)
         self.design = design
         self._rows: Rows | PartitionedRows | None = None
         self._frames: Frames | None = None  # of data in partitions
         self._pandas = pandas
-        self._frame: pd.DataFrame | None = None  # the data as they were, for columns by name
-        self._offset_columns: tuple[str | None, str | None] = (None, None)  # by name, for predict
+        self.frame: pd.DataFrame | None = None  # the data as they were, for columns by name
+        self.offset_columns: tuple[str | None, str | None] = (None, None)  # by name, for predict
         if isinstance(design, PartitionedDesign):
             self._set_up_partitioned(design, hasconst)
         else:
@@ -233,11 +233,11 @@ class SelectionModel(GenericLikelihoodModel):
         self.data.xnames = list(design.outcome_names)
         extra = [f"select_{name}" for name in design.select_names]
         check_names(design.outcome_names, extra)
-        self._set_extra_params_names([*extra, *self._parametrized.names])
+        self._set_extra_params_names([*extra, *self.parametrized.names])
         self.k_outcome, self.k_select = len(design.outcome_names), len(design.select_names)
         self.df_model = float(self.k_outcome - self.k_constant)
-        self.df_resid = float(self._n_weighted() - self.nparams)
-        if self._in_partitions:
+        self.df_resid = float(self.n_weighted() - self.nparams)
+        if self.in_partitions:
             self.endog = self.exog = self.data.endog = self.data.exog = None
 
     def _set_up_rows(self, design: Design, pandas: bool, hasconst: bool | None) -> None:
@@ -278,26 +278,26 @@ class SelectionModel(GenericLikelihoodModel):
             return "free"
         return self._default_normalization
 
-    def _parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
+    def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         raise NotImplementedError
 
-    def _sibling(self, normalization: Normalization, **changes: Any) -> Self:
+    def sibling(self, normalization: Normalization, **changes: Any) -> Self:
         """The same data under another normalization; the rows on the device are shared."""
-        other = self._rebuilt(self.design, normalization=normalization, **changes)
+        other = self.rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._held_ridge = self._held_ridge
-        other._frame, other._offset_columns = self._frame, self._offset_columns
+        other.frame, other.offset_columns = self.frame, self.offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
         return other
 
-    def _holding(self, normalization: Normalization) -> Self:
+    def holding(self, normalization: Normalization) -> Self:
         """This model with all of its dependence fixed, for predictions; it works without data."""
         other, data = type(self).__new__(type(self)), copy.copy(self.data)
         other.__dict__.update(self.__dict__)  # copy.copy would leave out what a pickle leaves out
         other.normalization, other.data = normalization, data
-        other._parametrized = self._parametrize(normalization, self.integration)
+        other.parametrized = self.parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names
         data.xnames = list(self.param_names[: self.k_outcome + self.k_select])
         other.nparams = len(data.xnames)
@@ -308,7 +308,7 @@ class SelectionModel(GenericLikelihoodModel):
         self._quiet = True
         return self
 
-    def _rebuilt(self, design: Design, **changes: Any) -> Self:
+    def rebuilt(self, design: Design, **changes: Any) -> Self:
         """A model of the same options on another design."""
         other = type(self).__new__(type(self))
         options = {name: getattr(self, name) for name in self._set_up_keywords}
@@ -316,10 +316,16 @@ class SelectionModel(GenericLikelihoodModel):
         other._form_by_default = self._form_by_default and "normalization" not in changes
         return other
 
+    def rebuilt_for_refit(self, design: Design) -> Self:
+        """A model of a resample: without warnings, and with the ridge of all rows."""
+        refit = self.rebuilt(design)._quietly()
+        refit._held_ridge = self.ridge_of(self.design)
+        return refit
+
     def remove_data(self) -> None:
         """Drop the rows, here and in the design; the formulas stay."""
         self._frames = None
-        if self._in_partitions:
+        if self.in_partitions:
             self._rows = None
             return
         nothing = np.empty(0)
@@ -335,11 +341,11 @@ class SelectionModel(GenericLikelihoodModel):
             offset_select=None,
             weights=None,
         )
-        self._rows = self._frame = None
+        self._rows = self.frame = None
         getattr(self.data, "_cache", {}).pop("row_labels", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_rows": None, "_frame": None, "_frames": None}
+        return self.__dict__ | {"_rows": None, "frame": None, "_frames": None}
 
     # -- the likelihood, as statsmodels asks for it ------------------------------------------------
 
@@ -348,7 +354,7 @@ class SelectionModel(GenericLikelihoodModel):
         """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
         return list(self.exog_names)
 
-    def _n_weighted(self) -> float:
+    def n_weighted(self) -> float:
         """Number of observations that the rows stand for."""
         return self.design.counts.observations
 
@@ -356,7 +362,7 @@ class SelectionModel(GenericLikelihoodModel):
     def rows(self) -> Any:
         """The data on the device: Rows, or PartitionedRows."""
         if self._rows is None:
-            self._rows = self._rows_of(self.training_design)
+            self._rows = self.rows_of(self.training_design)
         return self._rows
 
     @property
@@ -364,41 +370,46 @@ class SelectionModel(GenericLikelihoodModel):
         """What the likelihood is evaluated on."""
         return self.design
 
-    def _check_data_at_hand(self) -> None:
+    def rows_at_hand(self) -> bool:
+        """Whether the rows have not been removed."""
+        return self.design.nobs > 0 and not (self.in_partitions and self._rows is None)
+
+    def check_rows_at_hand(self) -> None:
+        """Raise an error where the rows have been removed."""
         if isinstance(self.design, SavedDesign):
             self.design.refuse("the rows")
-        if self.design.nobs == 0 or (self._in_partitions and self._rows is None):
+        if not self.rows_at_hand():
             raise NotInMemoryError("the data have been removed from this model; build it again")
 
-    def _rows_of(self, d: Any) -> Rows:
-        self._check_data_at_hand()
+    def rows_of(self, d: Any) -> Rows:
+        self.check_rows_at_hand()
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
-            ridge=self._ridge_of(d),
+            ridge=self.ridge_of(d),
         )  # fmt: skip
 
-    def _ridge_of(self, d: Any) -> Floats:
+    def ridge_of(self, d: Any) -> Floats:
         """What a penalty multiplies, (p + k, p + k); refits keep that of all rows."""
         if self._held_ridge is not None:
             return self._held_ridge
         return joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights))
 
     @property
-    def _in_partitions(self) -> bool:
+    def in_partitions(self) -> bool:
         return isinstance(self.design, PartitionedDesign)
 
-    def _objective(self, penalty: float = 0.0) -> Any:
+    def objective(self, penalty: float = 0.0) -> Any:
         """An Objective, or PartitionedObjective, of the rows."""
-        kind = PartitionedObjective if self._in_partitions else Objective
-        return kind(self.rows, self._parametrized.form, penalty=penalty)
+        kind = PartitionedObjective if self.in_partitions else Objective
+        return kind(self.rows, self.parametrized.form, penalty=penalty)
 
-    def _constant_rows(self) -> Any:
+    def constant_rows(self) -> Any:
         """The rows with constants in place of all columns."""
-        if self._in_partitions:
+        if self.in_partitions:
             return self.rows.derive(constants)
         one = np.ones((self.design.nobs, 1))
-        rows = self._rows_of(replace(self.design, X=one, W=one))
+        rows = self.rows_of(replace(self.design, X=one, W=one))
         return replace(rows, ridge=np.eye(2))
 
     def _in_order(self, params: Any, argument: str = "params") -> Floats:
@@ -408,7 +419,7 @@ class SelectionModel(GenericLikelihoodModel):
             params = params[names]
         return as_floats(params, argument)
 
-    def _expand(self, params: Any) -> Floats:
+    def expand(self, params: Any) -> Floats:
         """Estimated parameters -> the engine's, fixed ones put in their places."""
         params = self._in_order(params)
         n_coef = self.k_outcome + self.k_select
@@ -417,28 +428,28 @@ class SelectionModel(GenericLikelihoodModel):
                 f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
                 f"{params.shape}"
             )
-        return np.concatenate([params[:n_coef], self._parametrized.values(params[n_coef:])])
+        return np.concatenate([params[:n_coef], self.parametrized.values(params[n_coef:])])
 
     @property
-    def _estimated(self) -> NDArray[np.bool_]:
+    def estimated(self) -> NDArray[np.bool_]:
         """(P,) which of the engine's parameters are estimated."""
         coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
-        return np.concatenate([coef, self._parametrized.free])
+        return np.concatenate([coef, self.parametrized.free])
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
-        return float(self._objective().evaluate(self._expand(params), 0).value[0])
+        return float(self.objective().evaluate(self.expand(params), 0).value[0])
 
     def loglikeobs(self, params: Any) -> Floats:
         """Log-likelihood of every row at ``params``, (n,), times its weight."""
-        values = self._objective().row_values(self._expand(params))[0].cpu().numpy()
+        values = self.objective().row_values(self.expand(params))[0].cpu().numpy()
         return values if self.design.weights is None else values * self.design.weights
 
     def score(self, params: Any) -> Floats:
         """Gradient of the log-likelihood at ``params``, (P,)."""
-        score = self._objective().evaluate(self._expand(params), 1).score
+        score = self.objective().evaluate(self.expand(params), 1).score
         assert score is not None
-        return score[0].cpu().numpy()[self._estimated]
+        return score[0].cpu().numpy()[self.estimated]
 
     def score_obs(self, params: Any) -> Floats:
         """Score of every row at ``params``, (n, P), times its weight."""
@@ -447,20 +458,20 @@ class SelectionModel(GenericLikelihoodModel):
         return scores if weights is None else weights[:, None] * scores
 
     def _row_scores(self, params: Any) -> Floats:
-        scores = self._objective().row_scores(self._expand(params)).cpu().numpy()
-        return scores[:, self._estimated]
+        scores = self.objective().row_scores(self.expand(params)).cpu().numpy()
+        return scores[:, self.estimated]
 
     def hessian(self, params: Any) -> Floats:
         """Second derivatives of the log-likelihood at ``params``, (P, P)."""
-        hessian = self._objective().evaluate(self._expand(params), 2).hessian
+        hessian = self.objective().evaluate(self.expand(params), 2).hessian
         assert hessian is not None
-        return hessian[0].cpu().numpy()[np.ix_(self._estimated, self._estimated)]
+        return hessian[0].cpu().numpy()[np.ix_(self.estimated, self.estimated)]
 
     # -- fitting -----------------------------------------------------------------------------------
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """The two equations fitted apart; ``started`` where they are not needed as start values."""
-        return fit_independent(self.rows, probit=self._probit_outcome, penalty=penalty)
+        return fit_independent(self.rows, probit=self.probit_outcome, penalty=penalty)
 
     @one_thread()
     def fit(
@@ -517,7 +528,7 @@ class SelectionModel(GenericLikelihoodModel):
         SelectionResults
         """
         if self._needs_free_form(method):
-            return self._sibling("free").fit(
+            return self.sibling("free").fit(
                 start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
                 checkpoint, **options,
             )  # fmt: skip
@@ -525,10 +536,10 @@ class SelectionModel(GenericLikelihoodModel):
         cov_type = cov_type or self._default_cov_type()
         check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
         check_options(method, options, penalty, maxiter, callback)
-        self._check_data_at_hand()
+        self.check_rows_at_hand()
         cov_kwds = dict(cov_kwds or {})
         read_groups(cov_type, cov_kwds, self)  # what is wrong with them is said before the fit
-        if self._in_partitions and method == "sgd":
+        if self.in_partitions and method == "sgd":
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
             )
@@ -544,7 +555,7 @@ class SelectionModel(GenericLikelihoodModel):
             start_params = self._in_order(start_params, "start_params")
             if not np.isfinite(start_params).all():
                 raise ValueError("start_params has values that are not finite")
-            self._expand(start_params)
+            self.expand(start_params)
         if maxiter is not None:
             options["maxiter"] = maxiter
         given = dict(options)
@@ -569,8 +580,8 @@ class SelectionModel(GenericLikelihoodModel):
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None
     ) -> AbstractContextManager[Callback | None]:
         """What surrounds a fit: a progress bar and, for rows in partitions, a checkpoint."""
-        if self._in_partitions:
-            return Passes(self._plain_rows(), disp, checkpoint)
+        if self.in_partitions:
+            return Passes(self.plain_rows(), disp, checkpoint)
         if checkpoint is not None:
             raise ValueError(
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
@@ -587,7 +598,7 @@ class SelectionModel(GenericLikelihoodModel):
             return fit
         found = self._accuracy_of(fit)
         if not found.sufficient and not found.simulated and fit.method != "sgd":
-            finer = self._sibling(self.normalization, integration=self.integration.finer())
+            finer = self.sibling(self.normalization, integration=self.integration.finer())
             fit = finer._fit(*arguments)
             found = replace(finer._accuracy_of(fit), replaced=found)
         return replace(fit, accuracy=found)
@@ -600,18 +611,19 @@ class SelectionModel(GenericLikelihoodModel):
             if not searched.sufficient:
                 return searched
         maximum = fit.solution.status.converged or fit.solution.status.boundary
+        assert isinstance(fit.model, SelectionModel)
         return fit.model._measured(fit.solution, fit.penalty, maximum=maximum)
 
     def _measured(self, solution: Solution, penalty: float, *, maximum: bool) -> Accuracy:
-        form, rule = self._parametrized.form, self.integration
+        form, rule = self.parametrized.form, self.integration
         whole_line = isinstance(form, FreeForm)
         if not whole_line:  # which has a rule of its own
             rule = rule.controlled()
         finer = rule.finer()
-        objective = self._objective(penalty).with_form(
-            self._parametrize(self.normalization, finer).form
+        objective = self.objective(penalty).with_form(
+            self.parametrize(self.normalization, finer).form
         )
-        difference, shift = measure(objective, solution, self._estimated, maximum=maximum)
+        difference, shift = measure(objective, solution, self.estimated, maximum=maximum)
 
         def words(rule: Integration) -> str:
             return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
@@ -627,15 +639,15 @@ class SelectionModel(GenericLikelihoodModel):
         penalty: float,
         options: dict[str, Any],
     ) -> Fit:
-        objective = self._objective(penalty)
-        spec = self._parametrized
+        objective = self.objective(penalty)
+        spec = self.parametrized
         options = dict(options)
         n_starts = options.pop("n_starts", None)
         if spec.kind == "free" and spec.free.all() and method == "newton":
             if start_params is None:
                 return self._fit_closed(objective, independent, penalty, n_starts, options)
             return self._fit_from(objective, independent, start_params, penalty, options)
-        start = None if start_params is None else self._expand(start_params)
+        start = None if start_params is None else self.expand(start_params)
         maxima: tuple[Solution, ...] = ()
         climbs: tuple[Climb, ...] = ()
         if method == "sgd":
@@ -649,21 +661,25 @@ class SelectionModel(GenericLikelihoodModel):
             else:
                 start = tops(*at)[0]
         if not maxima:
-            ended = maximize(objective, start, method=method, free=self._estimated, **options)
+            ended = maximize(objective, start, method=method, free=self.estimated, **options)
             maxima = (at_corner(objective, ended),)
-        used = None if start is None else start[self._estimated]
+        used = None if start is None else start[self.estimated]
         solution = maxima[0]
         face = self._face_of(solution)
         if face is not None:
             # With the dependence held the coefficients are those that the search ended with.
             held = None if face == "independent" else solution.params[: len(independent.params)]
-            on_face = self._sibling(face)._fit(independent, held, method, penalty, options)
+            on_face = self.sibling(face)._fit(independent, held, method, penalty, options)
             fit = replace(named(on_face, solution.status), inner=solution)
         else:
             faces = {"independent": independent.value}
             fit = Fit(self, solution, independent, method, used, penalty, faces)
         others = tuple((self, other) for other in maxima[1:])
         return replace(fit, climbs=climbs, maxima=((fit.model, fit.solution), *others))
+
+    def maximum(self, independent: Independent) -> Solution:
+        """The maximum of the likelihood, without anything around it."""
+        return self._fit(independent, None, "newton", 0.0, {}).solution
 
     def _fit_closed(
         self,
@@ -676,7 +692,7 @@ class SelectionModel(GenericLikelihoodModel):
         """The free model: its faces, its interior from their maxima, and the highest of all."""
         more = {} if n_starts is None else {"n_starts": n_starts}
         fits = [
-            (status, self._sibling(face)._fit(independent, None, "newton", penalty, options | more))
+            (status, self.sibling(face)._fit(independent, None, "newton", penalty, options | more))
             for status, face in self._faces.items()
             # rho = -1 and a flat top are places on a face that is there; no dependence is a point
             # of the loading form
@@ -708,11 +724,11 @@ class SelectionModel(GenericLikelihoodModel):
         options: dict[str, Any],
     ) -> Fit:
         """The free model from the user's start values, and the face that this leads to."""
-        solution = maximize(objective, self._expand(start_params), **options)
+        solution = maximize(objective, self.expand(start_params), **options)
         faces = {"independent": independent.value}
         fit = Fit(self, solution, independent, "newton", start_params, penalty, faces)
         if solution.status.boundary:
-            face = self._sibling(self._faces[solution.status])._fit(
+            face = self.sibling(self._faces[solution.status])._fit(
                 independent, None, "newton", penalty, options
             )
             faces[label(face.model.normalization)] = face.solution.value
@@ -722,13 +738,13 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _rarest_label(self) -> float:
         """Share of the rows that have the rarer label; in partitions it is not looked for."""
-        if self._in_partitions:
+        if self.in_partitions:
             return 0.5
         y = self.design.y[self.design.labelled]
         ones = float((y > 0.5).sum())
         return min(ones, len(y) - ones) / self.design.nobs
 
-    def _check_refit_options(
+    def check_refit_options(
         self,
         method: str,
         penalty: float,
@@ -740,12 +756,12 @@ class SelectionModel(GenericLikelihoodModel):
         """What ``fit`` would refuse, before many of them run."""
         check_options(method, options, penalty, maxiter)
         if start_params is not None:
-            self._expand(start_params)
+            self.expand(start_params)
 
     def _default_cov_type(self) -> str:
         return "HC0" if self.design.weight_kind == "prob_weights" else "nonrobust"
 
-    def _plain_rows(self) -> Any:
+    def plain_rows(self) -> Any:
         """The rows on which the two equations are fitted apart."""
         return self.rows
 
@@ -757,7 +773,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _face_of(self, solution: Solution) -> Normalization | None:
         """The normalization of the face on which a search that ended at a bound goes on."""
-        status, spec = solution.status, self._parametrized
+        status, spec = solution.status, self.parametrized
         if not status.boundary:
             return None
         if spec.kind == "free" and spec.free.all():
@@ -772,8 +788,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _check_separation(self) -> None:
         """Raise with the column and the remedies where an equation separates perfectly."""
-        if self._in_partitions:  # separated rows are so in any sample of them
-            self._check_separation_of(self._plain_rows().spread(SEPARATION_ROWS))
+        if self.in_partitions:  # separated rows are so in any sample of them
+            self._check_separation_of(self.plain_rows().spread(SEPARATION_ROWS))
             return
         d = self.design.counted
         seen = d.labelled
@@ -788,7 +804,7 @@ class SelectionModel(GenericLikelihoodModel):
         check_separation(y, X, self.design.outcome_names, "outcome")
         check_separation(seen.cpu().numpy().astype(float), W, self.design.select_names, "selection")
 
-    def _partitioned_meat(
+    def meat_in_partitions(
         self,
         objective: PartitionedObjective,
         theta: Floats,
@@ -802,7 +818,7 @@ class SelectionModel(GenericLikelihoodModel):
         if cov_type != "cluster":
             matrix = objective.opg(at, sampling=sampling).cpu().numpy()
             return Meat(matrix, float(counts.rows) if sampling else counts.observations)
-        self._check_data_at_hand()
+        self.check_rows_at_hand()
         assert self._frames is not None
         return meat_by_keys(objective, self._frames, at, groups, use_correction=use_correction)
 
@@ -823,7 +839,7 @@ class SelectionModel(GenericLikelihoodModel):
             outcome_names=tuple(self.design.outcome_names[i] for i in keep),
             outcome_spec=None,
         )
-        small = self._rebuilt(design)
+        small = self.rebuilt(design)
         if start_params is not None:
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)
@@ -857,17 +873,17 @@ class SelectionModel(GenericLikelihoodModel):
             By default the model's own where its own design is used, else zero. Results read new
             data's offsets themselves where the model's were given by column name.
         """
-        quantity = self._quantity(params, which)
-        return quantity.value(self._designs(which, exog, exog_select, offset, offset_select))
+        quantity = self.quantity(params, which)
+        return quantity.value(self.designs(which, exog, exog_select, offset, offset_select))
 
-    def _quantity(self, params: Any, which: str) -> Quantity:
+    def quantity(self, params: Any, which: str) -> Quantity:
         """What is predicted, at these parameters."""
         check_which(which)
-        full, spec = self._expand(params), self._parametrized
+        full, spec = self.expand(params), self.parametrized
         beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
         return Quantity(spec.form, which, beta, gamma, dependence, spec.free)
 
-    def _designs(
+    def designs(
         self,
         which: str,
         exog: Any = None,
@@ -879,7 +895,7 @@ class SelectionModel(GenericLikelihoodModel):
         check_which(which)
         if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
             raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
-        if self._in_partitions and exog is None and exog_select is None:
+        if self.in_partitions and exog is None and exog_select is None:
             self.design.refuse("a prediction")
         if exog is None:
             offset = self.offset if offset is None else offset
@@ -915,7 +931,7 @@ class SelectionModel(GenericLikelihoodModel):
         """Offsets of new ``data`` that ``which`` needs: as given, or their own named column."""
         found = []
         needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
-        for name, read, value in zip(self._offset_columns, needed, given, strict=True):
+        for name, read, value in zip(self.offset_columns, needed, given, strict=True):
             if value is None and name is not None and read:
                 frame = as_frame(data)
                 if name not in frame:
@@ -938,13 +954,13 @@ class SelectionModel(GenericLikelihoodModel):
 
     # -- refits of the same rows under other weights, labels or draws ------------------------------
 
-    def _batchable(self) -> bool:
+    def batchable(self) -> bool:
         """Whether every step of a fit can be repeated as a batch."""
         return True
 
-    def _refits_at_once(self, params: Floats) -> int:
+    def refits_at_once(self, params: Floats) -> int:
         """Refits of a batch near ``params`` that fit into the memory budget."""
-        return self._objective().members_at_once(self._expand(params))
+        return self.objective().members_at_once(self.expand(params))
 
     @one_thread_a_step
     def refit_weights(
@@ -970,14 +986,14 @@ class SelectionModel(GenericLikelihoodModel):
         """
         rows = self.rows
         by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
-        start = self._expand(start_params)[None]
+        start = self.expand(start_params)[None]
         chunks = maximize_many(
-            self._objective(penalty), start, free=self._estimated, weights=by_row, **options
+            self.objective(penalty), start, free=self.estimated, weights=by_row, **options
         )
         for chunk in chunks:
             yield from chunk
 
-    def _refit_resampled(
+    def refit_resampled(
         self,
         n_rep: int,
         rng: np.random.Generator,
@@ -995,7 +1011,7 @@ class SelectionModel(GenericLikelihoodModel):
         groups : str, optional
             Column of the data whose clusters are drawn, not rows.
         """
-        rows, counts = self._plain_rows(), self.design.weight_kind == "freq_weights"
+        rows, counts = self.plain_rows(), self.design.weight_kind == "freq_weights"
         clusters = None
         if groups is not None:
             assert self._frames is not None
@@ -1014,10 +1030,10 @@ class SelectionModel(GenericLikelihoodModel):
         def drawn(which: NDArray[np.int64]) -> PartitionedRows:
             return draws.members(which).rows(self.rows)
 
-        form, members = self._parametrized.form, np.arange(len(draws))
+        form, members = self.parametrized.form, np.arange(len(draws))
         objective = ResampledObjective(drawn, members, form, penalty=penalty)
-        start = self._expand(start_params)[None]
-        for chunk in maximize_many(objective, start, free=self._estimated, **options):
+        start = self.expand(start_params)[None]
+        for chunk in maximize_many(objective, start, free=self.estimated, **options):
             yield from chunk
 
     @one_thread_a_step
@@ -1025,21 +1041,21 @@ class SelectionModel(GenericLikelihoodModel):
         self, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution]:
         """Newton fits of ``n_sets`` sets of draws, from ``start_params``; ``penalty`` is fit's."""
-        simulation = self._parametrized.form.simulation
+        simulation = self.parametrized.form.simulation
         if not isinstance(simulation, Simulation):
             raise ValueError(
                 "the model is integrated by quadrature, which has no simulation error; it needs "
                 "integration='simulation'"
             )
-        rows, objective = self.rows, self._objective(penalty)
-        start = self._expand(start_params)[None]
+        rows, objective = self.rows, self.objective(penalty)
+        start = self.expand(start_params)[None]
         # Draws belong to keys, so keys that no row of the data has give independent draws.
         span = int(rows.key.max()) + 1
         size = options.pop("chunk", None) or objective.members_at_once(start[0])
         for first in range(0, n_sets, size):
             sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
             redrawn = objective.with_rows(rekeyed(rows, rows.key + span * sets[:, None]))
-            for chunk in maximize_many(redrawn, start, free=self._estimated, **options):
+            for chunk in maximize_many(redrawn, start, free=self.estimated, **options):
                 yield from chunk
 
 

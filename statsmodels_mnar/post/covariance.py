@@ -257,9 +257,9 @@ def read_groups(
     groups = cov_kwds.get("groups")
     if not cluster:
         return (), (), True
-    if model._in_partitions:
+    if model.in_partitions:
         return (), column_names(groups), bool(correction)
-    return group_codes(groups, model.design, model._frame), (), bool(correction)
+    return group_codes(groups, model.design, model.frame), (), bool(correction)
 
 
 def group_codes(groups: Any, design: Design, frame: Any) -> Codes:

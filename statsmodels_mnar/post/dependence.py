@@ -18,7 +18,34 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from ..kernel.forms import Form
+
 Parametrization = Literal["free", "loading", "probit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parametrized:
+    """A form with some of its dependence parameters fixed."""
+
+    form: Form
+    kind: Parametrization
+    fixed: tuple[float | None, ...]  # value of each dependence parameter, None where estimated
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        return np.array([value is None for value in self.fixed], dtype=bool)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the dependence parameters that are estimated."""
+        return tuple(n for n, v in zip(self.form.names, self.fixed, strict=True) if v is None)
+
+    def values(self, estimated: NDArray[np.float64]) -> NDArray[np.float64]:
+        """All dependence parameters, from the estimated ones."""
+        filled = np.array([0.0 if v is None else v for v in self.fixed])
+        filled[self.free] = estimated
+        return filled
+
 
 LOGISTIC_VARIANCE = math.pi**2 / 3.0
 

@@ -254,7 +254,7 @@ def doubt(results: Any) -> str | None:
     if rivals:
         model, other = rivals[0]
         values = other.params[model.k_outcome + model.k_select :]
-        there = dependence(model._parametrized.kind, values).error_corr
+        there = dependence(model.parametrized.kind, values).error_corr
         return (
             f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
             f"{results.error_corr:+.2f}) with a log-likelihood only "
@@ -269,7 +269,7 @@ def _estimated(results: Any) -> bool:
     model = results.model
     if hasattr(results, "results_constrained"):  # zeros of a larger model, which was not fitted
         return False
-    if model.design.nobs == 0 or (model._in_partitions and model._rows is None):
+    if not model.rows_at_hand():
         return False
     return "error_corr" in results._closed().dependence_names()
 
@@ -348,8 +348,8 @@ def members(results: Any, across: Across) -> list[Any]:
     for sigma, rho, coef, cov in zip(
         across.sigma, across.rho, across.coef, across.cov, strict=True
     ):
-        model = results.model._holding(_fixed(results, float(sigma), float(rho)))
-        params = np.append(coef, model._parametrized.values(np.empty(0)))
+        model = results.model.holding(_fixed(results, float(sigma), float(rho)))
+        params = np.append(coef, model.parametrized.values(np.empty(0)))
         solution = replace(
             results.solution,
             params=params,
@@ -367,7 +367,7 @@ def members(results: Any, across: Across) -> list[Any]:
 def _fixed(results: Any, sigma: float, rho: float) -> Any:
     if sigma == 0.0:
         return "independent"
-    if math.isinf(sigma) and results.model._probit_outcome:
+    if math.isinf(sigma) and results.model.probit_outcome:
         return {"rho": rho}
     return {"sigma": sigma, "rho": rho}
 
@@ -376,10 +376,10 @@ def maxima(results: Any) -> pd.DataFrame:
     """The distinct maxima that the search found, that of the fit first."""
     rows = []
     for model, solution in results.fit_info.maxima or ((results.model, results.solution),):
-        spec = model._parametrized
+        spec = model.parametrized
         at = dependence(spec.kind, solution.params[model.k_outcome + model.k_select :])
         fit = replace(results.fit_info, model=model, solution=solution, maxima=(), climbs=())
-        size = int(model._estimated.sum())
+        size = int(model.estimated.sum())
         unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
         there = type(results)._restored(fit, unknown, {})
         prevalence = there.get_prediction(average=True, interval="wald").predicted[0]

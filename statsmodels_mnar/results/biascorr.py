@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..bias_theory import BiasCondition
 from ..design import Design
 from ..post.covariance import Covariance
+from ..post.door import SoftModel
 from ..post.metrics import auc
 from ..post.stacked import (
     StackedRows,
@@ -45,6 +46,8 @@ class BiasCorrResults(SelectionResults):
         Why the penalty alone keeps some coefficients finite; empty where it does not.
     """
 
+    model: SoftModel
+
     _more_cov_types: ClassVar[tuple[str, ...]] = ("stacked",)
     _is_likelihood: ClassVar[bool] = False
     _estimator: ClassVar[str] = "BiasCorr"
@@ -57,7 +60,7 @@ class BiasCorrResults(SelectionResults):
     @property
     def soft_selection(self) -> float:
         """s-bar, or the value given in its place."""
-        return self.model._soft()
+        return self.model.s_bar()
 
     @property
     def pseudolabels(self) -> pd.Series:
@@ -83,8 +86,8 @@ class BiasCorrResults(SelectionResults):
                 "cov_type='stacked' needs first stages 'probit' or 'logit' at their maxima "
                 f"(here {stage.select.name} and {stage.outcome.name}); use 'HC0', or the bootstrap"
             )
-        if self.model._in_partitions:
-            matrix = self.model._partitioned_stacked(self.params, self._hessian(), self._stages())
+        if self.model.in_partitions:
+            matrix = self.model.stacked_in_partitions(self.params, self._hessian(), self._stages())
         else:
             matrix = outer_products(
                 self._stacked(), self.model.design.row_weights, sampling=self._sampling
@@ -154,9 +157,9 @@ class BiasCorrResults(SelectionResults):
     def _scores_on(self, design: Design) -> Floats:
         """Row scores at the estimates, were the training set another one; weighted."""
         model = self.model
-        objective = model._objective()
-        other = type(objective)(model._rows_of(design), objective.form)
-        scores = other.row_scores(model._expand(self.params)).cpu().numpy()[:, model._estimated]
+        objective = model.objective()
+        other = type(objective)(model.rows_of(design), objective.form)
+        scores = other.row_scores(model.expand(self.params)).cpu().numpy()[:, model.estimated]
         return scores if design.weights is None else design.weights[:, None] * scores
 
     # -- the penalty -------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class BiasCorrResults(SelectionResults):
         """Why the penalty alone keeps some coefficients finite; empty where it does not."""
         if not self.fit_info.penalty:
             return ()
-        return self._summary_cache("held", self.model._held_by_penalty)  # outlives the data
+        return self._summary_cache("held", self.model.coefs_held)  # outlives the data
 
     def _instrument(self) -> ExclusionTest:
         found = super()._instrument()
@@ -342,9 +345,9 @@ class BiasCorrResults(SelectionResults):
         names = list(self.model.design.outcome_names)
         rows = {}
         for value in grid:
-            model = self.model._rebuilt(self.model.design, soft_selection=float(value))
+            model = self.model.rebuilt(self.model.design, soft_selection=float(value))
             if options["method"] != "sgd":
-                model._stage = self.first_stage
+                model.stage = self.first_stage
             results = model.fit(**options)
             row = dict(zip(names, np.asarray(results.params), strict=False))
             if y is not None:

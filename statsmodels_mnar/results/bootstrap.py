@@ -21,6 +21,7 @@ from ..large.resamples import cluster_weights, row_weights
 from ..markup import SectionedSummary
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
+from ..post.door import FittedModel
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def collect(
 ) -> dict[str, Any]:
     """Sort refits into estimates and failures: the first fields of :class:`Replicates`."""
     model = results.model
-    keep = model._estimated
+    keep = model.estimated
     estimates: dict[int, Any] = {}
     failed, boundary = Counter[str](), Counter[str]()
     for number, solution in enumerate(solutions):
@@ -331,7 +332,7 @@ def bootstrap(
     A resample is a set of row weights, so designs are built once.
     """
     options = refit_options(results, fit_options)
-    in_partitions = results.model._in_partitions
+    in_partitions = results.model.in_partitions
     ways: tuple[Any, ...]
     if in_partitions:
         ways = results._group_columns if groups is None else column_names(groups)
@@ -377,7 +378,7 @@ def _partitioned_refits(
     if options.pop("method") != "newton":
         raise ValueError("a bootstrap of rows in partitions needs method='newton'")
     start = np.asarray(options.pop("start_params", results.params), dtype=float)
-    return results.model._refit_resampled(
+    return results.model.refit_resampled(
         n_rep, rng, start, weighted=weighted, groups=groups, **options
     )
 
@@ -405,11 +406,11 @@ def refits(
     options: dict[str, Any],
 ) -> Iterator[Solution | str]:
     """Solutions of the refits under these row weights, or the reason why there is none."""
-    batch = options["method"] == "newton" and results.model._batchable()
+    batch = options["method"] == "newton" and results.model.batchable()
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
-        at_once = min(_DRAWN_AT_ONCE, results.model._refits_at_once(start))
+        at_once = min(_DRAWN_AT_ONCE, results.model.refits_at_once(start))
         while drawn := list(islice(draws, at_once)):
             yield from results.model.refit_weights(
                 np.stack(drawn), start, options["penalty"], **known
@@ -431,25 +432,24 @@ def refits(
 
 def refit_options(results: SelectionResults, given: dict[str, Any]) -> dict[str, Any]:
     """Options of ``fit`` for the refits, checked before any of them runs."""
-    results.model._check_data_at_hand()
+    results.model.check_rows_at_hand()
     refused = sorted(set(given) & {"cov_type", "cov_kwds", "disp", "callback", "n_starts"})
     if refused:
         raise TypeError(f"refits take no {refused}: they are fitted for their estimates alone")
-    options = {"method": results.fit_info.method, "penalty": results.fit_info.penalty}
-    options |= results.fit_info.options | given
+    fit = results.fit_info
+    options: dict[str, Any] = {"method": fit.method, "penalty": fit.penalty}
+    options |= fit.options | given
     options.pop("n_starts", None)  # refits start from the estimates
-    results.model._check_refit_options(**options)
+    results.model.check_refit_options(**options)
     return options
 
 
-def _refit_alone(model: Any, weights: Floats, options: dict[str, Any]) -> Solution | str:
+def _refit_alone(model: FittedModel, weights: Floats, options: dict[str, Any]) -> Solution | str:
     """One refit by the model's own ``fit``, for estimators that have no batch."""
     kind = model.design.weight_kind or "freq_weights"
     part = design_rows(replace(model.design, weights=weights, weight_kind=kind), weights > 0)
     try:
-        refit = model._rebuilt(part)._quietly()
-        refit._held_ridge = model._ridge_of(model.design)  # as in a batch
-        fitted = refit.fit(**options)
+        fitted = model.rebuilt_for_refit(part).fit(**options)
     except ValueError as error:  # separation, one class, a collinear resample
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
     if len(fitted.params) != model.nparams:  # it went on on a face, which has other parameters

@@ -61,9 +61,9 @@ def resid_generalized(self: SelectionResults) -> pd.DataFrame:
     model = self.model
     a, b = (model.predict(self.params, which=w) for w in ("linear", "linear-select"))
     one = np.ones((len(a), 1))
-    rows = model._rows_of(replace(model.training_design, X=one, W=one, offset=a, offset_select=b))
+    rows = model.rows_of(replace(model.training_design, X=one, W=one, offset=a, offset_select=b))
     theta = np.concatenate([[0.0, 0.0], self._dependence_values()])
-    scores = model._objective().with_rows(rows).row_scores(theta).cpu().numpy()
+    scores = model.objective().with_rows(rows).row_scores(theta).cpu().numpy()
     return pd.DataFrame(scores[:, :2], index=model.design.index, columns=["outcome", "select"])
 
 
@@ -113,7 +113,7 @@ def get_influence(self: SelectionResults) -> Influence:
     >>> table.shape
     (1000, 9)
     """
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     self._check_at_maximum("get_influence")
     return Influence(
         d_params=self._param_influence(),

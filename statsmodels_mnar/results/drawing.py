@@ -350,8 +350,8 @@ def _along_data(
     for spec in self._specs("p11"):
         spec.check_new_data()
     own = None
-    if model._frame is not None and model.design.nobs:
-        own = self._typed(model._frame.iloc[model.design.kept])
+    if model.frame is not None and model.design.nobs:
+        own = self._typed(model.frame.iloc[model.design.kept])
     rows = own if data is None else self._typed(as_frame(data))
     if rows is None:
         raise ValueError("data is needed: this model no longer has its own")
@@ -408,8 +408,8 @@ def _along_column(
     """Along a column of the designs, for models built from arrays."""
     if data is not None:
         raise ValueError("data needs a model built from formulas; leave it out")
-    self.model._check_data_at_hand()
-    design, rows = self.model.design, self.model._designs("p11")
+    self.model.check_rows_at_hand()
+    design, rows = self.model.design, self.model.designs("p11")
     known = {c.name: c for c in columns(rows, design.outcome_names, design.select_names)}
     if variable not in known:
         raise ValueError(f"variable={variable!r} must be one of {list(known)}")
@@ -419,7 +419,7 @@ def _along_column(
     moved = held(repeated, list(known.values()), {variable: at.to_numpy(dtype=float)})
     cov = np.asarray(self.cov_params_default)
     index = pd.Index(at, name=variable)
-    quantities = {which: self.model._quantity(self.params, which) for which in chosen}
+    quantities = {which: self.model.quantity(self.params, which) for which in chosen}
     found = {
         which: predict_with_errors(quantity, moved, cov, index).summary_frame(alpha)
         for which, quantity in quantities.items()

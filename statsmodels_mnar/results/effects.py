@@ -242,7 +242,7 @@ def get_margeff(
     ('x1', 'x2', 'z')
     """
     _check_choices(at, method, which)
-    quantity = self.model._quantity(self.params, which)
+    quantity = self.model.quantity(self.params, which)
     covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
     if variables is not None:
         if at not in ("overall", "all") or atexog is not None:
@@ -301,11 +301,11 @@ def _by_column(
     count: bool = False,
 ) -> tuple[list[str], Floats, Floats | None]:
     """Names, effects and their Jacobian, of the designs' columns."""
-    self.model._check_data_at_hand()
-    if self.model._in_partitions:
+    self.model.check_rows_at_hand()
+    if self.model.in_partitions:
         return _by_partition(self, quantity, weights, at, method, atexog or {}, dummy, count)
     design = self.model.design
-    rows = self.model._designs(quantity.which)
+    rows = self.model.designs(quantity.which)
     found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
     names = [column.name for column in found]
     if method.endswith("ex"):
@@ -331,7 +331,7 @@ def _by_partition(
     count: bool,
 ) -> tuple[list[str], Floats, Floats | None]:
     """The same of rows in partitions."""
-    design, rows = self.model.design, self.model._plain_rows()
+    design, rows = self.model.design, self.model.plain_rows()
     if weights is not None or at in ("median", "all"):
         design.refuse("weights" if weights is not None else f"what at={at!r} reads")
     facts, p = design.columns, len(design.outcome_names)
@@ -418,12 +418,12 @@ def _data_rows(self: SelectionResults, data: Any) -> tuple[pd.DataFrame, Floats 
         if frame.empty:
             raise ValueError("data has no rows")
         return self._typed(frame), None
-    if model._frame is None:
+    if model.frame is None:
         raise ValueError(
             "variables= needs the data, which this model no longer has (it was unpickled, or "
             "its data were removed); pass data="
         )
-    return self._typed(model._frame.iloc[model.design.kept]), model.design.weights
+    return self._typed(model.frame.iloc[model.design.kept]), model.design.weights
 
 
 def _typed(self: SelectionResults, frame: pd.DataFrame) -> pd.DataFrame:
@@ -459,10 +459,10 @@ def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: s
     """Designs of these data through the formulas; ``own`` rows keep offsets without a name."""
     model = self.model
     known = (model.offset, model.offset_select) if own else (None, None)
-    named = model._offset_columns  # these move with their column
+    named = model.offset_columns  # these move with their column
     given = (v if name is None else None for v, name in zip(known, named, strict=True))
     offsets = model.offsets_for(frame, which, *given)
-    return model._designs(which, *model.design_for(frame, which), *offsets)
+    return model.designs(which, *model.design_for(frame, which), *offsets)
 
 
 def _check_choices(at: str, method: str, which: str) -> None:

@@ -51,7 +51,7 @@ def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
-    null = self.model._objective().with_form(LoadingForm())
+    null = self.model.objective().with_form(LoadingForm())
     hessian = null.evaluate(np.append(apart.params, 0.0), 2).hessian[0].cpu().numpy()
     return gamma, covariance.invert(-hessian[p:-1, p:-1])
 
@@ -97,7 +97,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         return tests.score(
             self.model.rows,
             self.fit_info.independent,
-            probit=self.model._probit_outcome,
+            probit=self.model.probit_outcome,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
@@ -111,7 +111,7 @@ def _ll_ignorable(self: SelectionResults) -> float:
     from logit to probit, and a better link is no evidence of dependence.
     """
     kind, sigma, _ = self._asked()
-    if self.model._probit_outcome or kind == "loading":
+    if self.model.probit_outcome or kind == "loading":
         return self.llindep
 
     def compute() -> float:
@@ -120,7 +120,7 @@ def _ll_ignorable(self: SelectionResults) -> float:
         probit = fit_independent(self.model.rows, probit=True).value
         if kind == "probit":
             return probit
-        objective = self.model._objective().with_form(FreeForm(self.model.integration))
+        objective = self.model.objective().with_form(FreeForm(self.model.integration))
         return tests.free_without_dependence(objective, self.fit_info.independent, probit)
 
     return self._summary_cache("ignorable", compute)  # outlives the data
@@ -128,14 +128,12 @@ def _ll_ignorable(self: SelectionResults) -> float:
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
     """Of the same data under another normalization."""
-    independent = self.fit_info.independent
-    other = self.model._sibling(normalization)
-    return other._fit(independent, None, "newton", 0.0, {}).solution
+    return self.model.sibling(normalization).maximum(self.fit_info.independent)
 
 
 def _score_meat(self: SelectionResults, theta: Any) -> Any:
-    form = ProbitForm() if self.model._probit_outcome else LoadingForm()
-    meat = self._meat(self.model._objective().with_form(form), theta, self.cov_type)
+    form = ProbitForm() if self.model.probit_outcome else LoadingForm()
+    meat = self._meat(self.model.objective().with_form(form), theta, self.cov_type)
     assert meat is not None
     return meat.matrix
 
@@ -185,7 +183,7 @@ def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, flo
 
 
 def _rows_known(self: SelectionResults) -> bool:
-    return not self.model._in_partitions and self.model.design.nobs > 0
+    return not self.model.in_partitions and self.model.design.nobs > 0
 
 
 def _same_rows(self: SelectionResults, other: Any) -> bool:

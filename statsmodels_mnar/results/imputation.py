@@ -71,7 +71,7 @@ class Imputations(Sequence[Any]):
         model = self._results.model
         if model.design.outcome_spec is None:
             return labels
-        frame = model._frame.iloc[model.design.kept[self.rows]].copy()
+        frame = model.frame.iloc[model.design.kept[self.rows]].copy()
         frame[self._column] = labels
         return frame
 
@@ -175,7 +175,7 @@ def impute(
         raise ValueError(f"n_imputations={n_imputations!r} must be a positive integer")
     _check_can_draw(self, "impute")
     design = self.model.design
-    if design.outcome_spec is not None and self.model._frame is None:
+    if design.outcome_spec is not None and self.model.frame is None:
         raise ValueError(
             "impute: the model no longer has its data frame (it was loaded from a file); build "
             "and fit it again"
@@ -232,7 +232,7 @@ def population_metrics(
     if score is None:
         values = np.asarray(self.model.predict(self.params))
     else:
-        found = over_rows(score, design, self.model._frame, "score")
+        found = over_rows(score, design, self.model.frame, "score")
         values = np.asarray(found, dtype=float)
         if not np.isfinite(values).all():
             holes = (~np.isfinite(values)).sum()
@@ -261,7 +261,7 @@ def _check_can_draw(self: SelectionResults, name: str) -> None:
             "pseudolabels do not give; fit GreeneSelectionLogit (whose population_metrics "
             "takes this fit's predictions as a score)"
         )
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     self._check_at_maximum(name)
 
 
@@ -286,11 +286,11 @@ def _unlabelled(self: SelectionResults) -> Designs:
 
 def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:
     """(m,) P(y = 1 | x, w, s = 0) of the unlabelled rows."""
-    return self.model._quantity(params, "mean-unselected").value(self._unlabelled)
+    return self.model.quantity(params, "mean-unselected").value(self._unlabelled)
 
 
 def _unlabelled_gradient(self: SelectionResults, which: str = "mean-unselected") -> Floats:
     """(m, P) derivatives of a prediction of theirs in the estimates."""
-    quantity, at = self.model._quantity(self.params, which), self._unlabelled
+    quantity, at = self.model.quantity(self.params, which), self._unlabelled
     parts = [at[rows] for rows in blocks(len(at))]
     return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])

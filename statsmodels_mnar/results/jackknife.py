@@ -193,9 +193,10 @@ def simulation_error(results: SelectionResults, n_sets: int, *, progress: bool) 
         n_sets, np.asarray(results.params), results.fit_info.penalty, **limits
     )
     bar = progress_bar(progress, "sets of draws", n_sets, solutions)
-    names = results.model.param_names
+    names, draws = results.model.param_names, results.model.parametrized.form.simulation
+    assert draws is not None
     return SimulationError(
         **collect(results, bar, n_sets),
         standard_error=pd.Series(np.asarray(results.bse), index=names),
-        n_draws=results.model._parametrized.form.simulation.n_draws,
+        n_draws=draws.n_draws,
     )

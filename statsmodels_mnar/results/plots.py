@@ -200,7 +200,7 @@ def plot_calibration(
     check_alpha(alpha)
     if not (isinstance(n_bins, int | np.integer) and n_bins > 0):
         raise ValueError(f"n_bins={n_bins!r} must be a positive integer")
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     ax = axes_of(ax)
     design = self.model.design
     seen = design.labelled

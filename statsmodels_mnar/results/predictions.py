@@ -131,9 +131,9 @@ def _predictor(self: SelectionResults, which: tuple[str, ...]) -> FramePredictor
     if design.outcome_spec is None or design.select_spec is None:
         raise ValueError("this needs a model built from formulas")
     predictor = FramePredictor(
-        tuple(self.model._quantity(self.params, name) for name in which),
+        tuple(self.model.quantity(self.params, name) for name in which),
         (design.outcome_spec, design.select_spec),
-        self.model._offset_columns,
+        self.model.offset_columns,
     )
     predictor.check()
     return predictor
@@ -243,21 +243,21 @@ def get_prediction(
         across, members = self._across_members()
         found = [member.get_prediction(**given) for member in members]
         return replace(self.get_prediction(**given), across=across_predictions(across, found))
-    if self.model._in_partitions and exog is None:
+    if self.model.in_partitions and exog is None:
         if not average or agg_weights is not None:
             self.model.design.refuse("a prediction")
-        self.model._check_data_at_hand()
-        quantity = self.model._quantity(self.params, which)
-        return predict_partitions(self.model._plain_rows(), quantity, covariance)
+        self.model.check_rows_at_hand()
+        quantity = self.model.quantity(self.params, which)
+        return predict_partitions(self.model.plain_rows(), quantity, covariance)
     keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
     design = self.model.design
     own = exog is None and exog_select is None
-    at = self.model._designs(**keywords)
+    at = self.model.designs(**keywords)
     if own:
         index = design.index
     elif index is not None and len(index) != len(at):  # one row given as a Series
         index = None
-    quantity = self.model._quantity(self.params, which)
+    quantity = self.model.quantity(self.params, which)
     if not average and agg_weights is None:
         return predict_with_errors(quantity, at, covariance, index)
     weights = average_weights(agg_weights, design.weights if own else None, len(at), "agg_weights")

@@ -53,7 +53,7 @@ def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identi
     Exclusion restriction: z moves selection only; exclusion_test() tells how strongly.
     """
     check_alpha(alpha)
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     profiled = _profiled_error_corr(self, alpha) if self._profile_refusal() is None else None
     excluded = self.instrument.columns
     both = self._asked() == ("free", None, None)
@@ -136,7 +136,7 @@ def _check_profile(self: SelectionResults) -> None:
     reason = self._profile_refusal()
     if reason is not None:
         raise ValueError(f"profile() inverts a likelihood ratio test, but {reason}")
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
 
 
 def _profile_refusal(self: SelectionResults) -> str | None:
@@ -171,7 +171,7 @@ def _closed(self: SelectionResults) -> Closed:
         kind=kind,
         sigma=sigma,
         rho=rho,
-        objective=self.model._objective(),
+        objective=self.model.objective(),
         integration=self.model.integration,
         names=tuple(self.model.param_names[:n_coef]),
         coef=np.asarray(self.params, dtype=float)[:n_coef],
@@ -185,7 +185,7 @@ def _asked(self: SelectionResults) -> tuple[str, float | None, float | None]:
     """Form, fixed sigma and fixed rho of the model before its maximum turned out on a face."""
     asked, model = self.fit_info.asked, self.model
     given = model.normalization if asked is None else asked
-    kind = model._parametrize(given, model.integration).kind
+    kind = model.parametrize(given, model.integration).kind
     if isinstance(given, Mapping):
         return kind, np.inf if kind == "probit" else given.get("sigma"), given.get("rho")
     return (kind, 0.0, 1.0) if given == "independent" else (kind, None, None)

@@ -210,7 +210,7 @@ def _curve_variable(results: Any, found: Findings) -> str | None:
         return None
     if found.variable in spec.columns:
         return found.variable
-    if results.model._frame is None:
+    if results.model.frame is None:
         return None
     inside = [name for name in spec.columns if name in (found.variable or "")]
     return next(iter([*inside, *spec.columns]), None)
@@ -347,7 +347,7 @@ def report(
     """
     path = check_path(path)
     check_alpha(alpha)
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     html = path.suffix.lower() == ".html"
     if html and figures:
         _check_matplotlib()

@@ -138,7 +138,7 @@ def multistart(self: SelectionResults) -> pd.DataFrame:
 
 
 def _codes(self: SelectionResults, groups: Any) -> tuple[NDArray[np.int64], ...]:
-    return group_codes(groups, self.model.design, self.model._frame)
+    return group_codes(groups, self.model.design, self.model.frame)
 
 
 def _refit_influence(self: SelectionResults) -> Floats | None:

@@ -23,6 +23,7 @@ from ..post import covariance, intervals
 from ..post.accuracy import Accuracy
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Dependence, dependence, dependence_table
+from ..post.door import FittedModel
 from ..post.intervals import Across
 from . import (
     diagnostics,
@@ -47,7 +48,7 @@ Floats = NDArray[np.float64]
 class Fit:
     """What a model hands to its results."""
 
-    model: Any  # the model of the form the maximum lies on
+    model: FittedModel  # of the form the maximum lies on
     solution: Solution  # in the engine's parameters
     independent: Independent
     method: str
@@ -81,6 +82,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         Log-likelihoods: of the model, of the two equations fitted apart, of constants alone.
     """
 
+    model: FittedModel
     _more_cov_types: ClassVar[tuple[str, ...]] = ()
     _is_likelihood: ClassVar[bool] = True
     _estimator: ClassVar[str] = "ML"  # for the summary
@@ -177,8 +179,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         model = fit.model
         self.model = model
         self.fit_info = fit
-        self.params = fit.solution.params[model._estimated]
-        self.nobs = model._n_weighted()
+        self.params = fit.solution.params[model.estimated]
+        self.nobs = model.n_weighted()
         self.df_model = model.df_model
         self.k_constant = model.k_constant
         self.scale = 1.0
@@ -214,7 +216,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return self.model.design.weight_kind == "prob_weights"
 
     def _hessian(self) -> Floats:
-        keep = self.model._estimated
+        keep = self.model.estimated
         return self.solution.hessian[np.ix_(keep, keep)]
 
     def _covariance(self, cov_type: str) -> Covariance:
@@ -222,8 +224,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         if self.fit_info.method == "sgd":
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
-        keep = self.model._estimated
-        meat = self._meat(self.model._objective(), self.model._expand(self.params), cov_type)
+        keep = self.model.estimated
+        meat = self._meat(self.model.objective(), self.model.expand(self.params), cov_type)
         if meat is not None:
             meat = replace(meat, matrix=meat.matrix[np.ix_(keep, keep)])
         return covariance.estimate(cov_type, self._hessian(), meat)
@@ -232,8 +234,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
         if cov_type == "nonrobust":
             return None
-        if self.model._in_partitions:
-            return self.model._partitioned_meat(
+        if self.model.in_partitions:
+            return self.model.meat_in_partitions(
                 objective, theta, cov_type, self._group_columns, self._use_correction
             )
         scores = objective.row_scores(theta).cpu().numpy()
@@ -356,7 +358,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
             "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
         }
-        return [(known[name](), everywhere) for name in self.model._parametrized.names]
+        return [(known[name](), everywhere) for name in self.model.parametrized.names]
 
     # -- what the data say little about ------------------------------------------------------------
 
@@ -433,7 +435,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @property
     def _form(self) -> Any:
-        return self.model._parametrized
+        return self.model.parametrized
 
     @property
     def weakness(self) -> str | None:
@@ -476,8 +478,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         """Log-likelihood of constants (and offsets) alone, equations apart."""
 
         def compute() -> float:
-            rows = self.model._constant_rows()
-            return fit_independent(rows, probit=self.model._probit_outcome).value
+            rows = self.model.constant_rows()
+            return fit_independent(rows, probit=self.model.probit_outcome).value
 
         return self._summary_cache("llnull", compute)  # outlives the data
 
@@ -505,7 +507,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         """
         info, model = self.fit_info, self.model
         asked = model.normalization if info.asked is None else info.asked
-        dependence = model._parametrize(asked, model.integration).free.sum()
+        dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
         return float(model.k_outcome + model.k_select + dependence - held)
 
@@ -565,7 +567,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         n_coef = self.model.k_outcome + self.model.k_select
         cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
         table = dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
-        if self._form.kind == "probit" and not self.model._probit_outcome:
+        if self._form.kind == "probit" and not self.model.probit_outcome:
             limit = pd.DataFrame(
                 [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
             )
@@ -580,7 +582,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         """Ends of the profile sets of the dependence, by name."""
         across = self._across()
         pieces = across.pieces(alpha)
-        own = "rho" if self.model._probit_outcome else "error_corr"
+        own = "rho" if self.model.probit_outcome else "error_corr"
         ends = {own: (pieces[0][0], pieces[-1][1])}
         if self._form.kind == "probit":
             ends["rho"] = ends[own]
@@ -711,7 +713,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def __getstate__(self) -> dict[str, Any]:
         model = self.model
-        if self._is_likelihood and model._in_partitions and model._rows is not None:
+        if self._is_likelihood and model.in_partitions and model.rows_at_hand():
             _ = self.llnull, self.weak, self._skewed()  # the rows do not travel
         return super().__getstate__()
 

@@ -103,7 +103,7 @@ def sensitivity(
         raise ValueError(f"{name} must be finite, got {given[name]!r}")
     check_alpha(alpha)
     _check_target(self, name, target, variable, which)
-    self.model._check_data_at_hand()
+    self.model.check_rows_at_hand()
     if name == "delta":
         return _shifted(self, values, alpha)
     line = _fixing(self, name)
@@ -233,20 +233,20 @@ def _top(self: SelectionResults, line: _Line) -> float | None:
 
 def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
     """Results with all dependence fixed, of one form, fitted as one batch."""
-    models = [self.model._sibling(normalization) for normalization in normalizations]
+    models = [self.model.sibling(normalization) for normalization in normalizations]
     closed = self._closed()
-    values = [model._parametrized.values(np.empty(0)) for model in models]
+    values = [model.parametrized.values(np.empty(0)) for model in models]
     starts = np.stack(
         [
-            np.append(closed.coef_at(dependence(model._parametrized.kind, v).sigma), v)
+            np.append(closed.coef_at(dependence(model.parametrized.kind, v).sigma), v)
             for model, v in zip(models, values, strict=True)
         ]
     )
-    objective = models[0]._objective(self.fit_info.penalty)
+    objective = models[0].objective(self.fit_info.penalty)
     solutions = []
     for cut in range(0, len(models), _CHUNK):
         part = starts[cut : cut + _CHUNK]
-        solutions += maximize_batch(objective, part, free=models[0]._estimated)
+        solutions += maximize_batch(objective, part, free=models[0].estimated)
     info = replace(self.fit_info, asked=None)
     kwds = {}
     if self.cov_type == "cluster":

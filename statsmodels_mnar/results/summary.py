@@ -125,7 +125,7 @@ def _profiled_what(results: SelectionResults) -> str:
 
 
 def _boundary_note(results: SelectionResults) -> str:
-    status, kind = results.status, results.model._parametrized.kind
+    status, kind = results.status, results.model.parametrized.kind
     if status is Status.LOADING_INFINITE:
         return (
             f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
@@ -137,9 +137,9 @@ def _boundary_note(results: SelectionResults) -> str:
             f"{results.error_corr:.3f}, and the standard errors are given that. See "
             "sensitivity(error_corr=...) for others."
         )
-    if results.model._probit_outcome:
+    if results.model.probit_outcome:
         return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
-    if not results.model._parametrized.free.any() and kind == "loading" and results.sigma > 0:
+    if not results.model.parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)
         return (
             f"{_sentence(status.value)}. With sigma fixed at {results.sigma:g} the error "
@@ -165,7 +165,7 @@ def _sentence(text: str) -> str:
 
 def _integration(results: SelectionResults) -> str:
     integration = results.model.integration
-    if results.model._parametrized.kind != "free":
+    if results.model.parametrized.kind != "free":
         return "Gauss-Legendre"
     if isinstance(integration, Quadrature):
         return integration.rule

@@ -105,7 +105,7 @@ def workers(folder: Path, partition_rows: int, repeat: int = 10) -> dict[str, ob
                 FORMULA, SELECT, str(folder), normalization="loading",
                 execution=Execution(partition_rows=partition_rows, client=client),
             )  # fmt: skip
-            objectives[name] = model._objective()
+            objectives[name] = model.objective()
         theta = np.zeros(objectives["one"].n_params)
         for objective in objectives.values():
             objective.evaluate(theta)  # imports

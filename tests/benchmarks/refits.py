@@ -61,14 +61,14 @@ def batched(results: Any, count: int) -> Any:
 def one_by_one(results: Any, weights: list[np.ndarray]) -> list[Any]:
     """Single Newton fits of the engine from the estimates."""
     model = results.model
-    objective, start = model._objective(PENALTY), model._expand(np.asarray(results.params))[None]
+    objective, start = model.objective(PENALTY), model.expand(np.asarray(results.params))[None]
     found = []
     for own in weights:
         by_row = torch.as_tensor(own)[objective.rows.order]
         drawn = np.flatnonzero(by_row.numpy() > 0)
         rows = objective.rows.take(drawn)
         rows = replace(rows, weight=by_row[drawn], total_weight=float(by_row.sum()))
-        found += maximize_batch(objective.with_rows(rows), start, free=model._estimated)
+        found += maximize_batch(objective.with_rows(rows), start, free=model.estimated)
     return found
 
 
@@ -79,7 +79,7 @@ def by_fit(results: Any, weights: list[np.ndarray]) -> None:
         counted = replace(model.design, weights=own, weight_kind="freq_weights")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
-            model._rebuilt(design_rows(counted, own > 0)).fit(cov_type="nonrobust", penalty=PENALTY)
+            model.rebuilt(design_rows(counted, own > 0)).fit(cov_type="nonrobust", penalty=PENALTY)
 
 
 def plain(data: Data, start: np.ndarray, weights: list[np.ndarray]) -> None:

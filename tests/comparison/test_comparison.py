@@ -474,7 +474,7 @@ def test_one_normalization_within_another(pair, expected):
     model = GreeneSelectionLogit.from_formula(*FORMULAS, DATA.head(200))
     asked = []
     for kind in kinds:
-        spec = model._parametrize(kind, model.integration).kind
+        spec = model.parametrize(kind, model.integration).kind
         values = kind if isinstance(kind, dict) else {}
         asked.append((spec, values.get("sigma"), values.get("rho")))
         if kind == "independent":

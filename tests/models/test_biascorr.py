@@ -326,7 +326,7 @@ def test_mlp_by_name_has_the_default_settings(data):
 @pytest.mark.parametrize("integration", ["quadrature", Simulation(50, rng=2)], ids=["quad", "sim"])
 def test_block_size_does_not_matter(data, integration):
     model = build(data, integration=integration, normalization="free")
-    form, params = model._parametrized.form, parameters()
+    form, params = model.parametrized.form, parameters()
     whole = Objective(model.rows, form).evaluate(params)
     for size in (7, 333):
         parts = Objective(model.rows, form, block_size=size).evaluate(params)

@@ -664,7 +664,7 @@ REPLICATED += [
 def drawn(model, draws, n: int) -> np.ndarray:
     """The weights that the partitions draw, (B, n), on the places of all rows of the data."""
     weights = np.zeros((len(draws), n))
-    found = draws.rows(model._plain_rows()).parts.map(lambda rows: (rows.key, rows.weight))
+    found = draws.rows(model.plain_rows()).parts.map(lambda rows: (rows.key, rows.weight))
     for key, weight in found:
         weights[:, key.numpy()] = weight.numpy()
     return weights
@@ -691,7 +691,7 @@ def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fi
         for execution in (None, Execution(partition_rows=400))
     )
     start = np.asarray(quiet(parted.fit, **fit).params)
-    rows = parted._plain_rows()
+    rows = parted.plain_rows()
     clusters = None if groups is None else find_clusters(rows, parted._frames, groups)
     draws = draw_resamples(rows, 3, np.random.default_rng(0), clusters=clusters, **drawing)
     weights = drawn(parted, draws, len(data))[:, whole.design.kept]
@@ -709,7 +709,7 @@ def test_clusters_are_drawn_whole_whatever_the_partitions(data, client, parquet)
         model = GreeneSelectionLogit.from_formula(
             "y ~ x1", "s ~ x1 + z", source, normalization="loading", execution=execution
         )
-        rows = model._plain_rows()
+        rows = model.plain_rows()
         clusters = find_clusters(rows, model._frames, "firm")
         draws = draw_resamples(rows, 5, np.random.default_rng(3), clusters=clusters)
         return drawn(model, draws, len(data))

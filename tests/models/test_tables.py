@@ -377,7 +377,7 @@ def test_the_frame_is_not_copied_until_it_is_written_to(data):
     if int(pd.__version__.split(".")[0]) < 3:
         pytest.skip("pandas copies on write from version 3 on")
     model = GreeneSelectionLogit.from_formula(OUTCOME, SELECT, data)
-    assert np.shares_memory(model._frame["x1"].to_numpy(), data["x1"].to_numpy())
+    assert np.shares_memory(model.frame["x1"].to_numpy(), data["x1"].to_numpy())
 
 
 def test_values_of_the_callers_scope_are_kept_too(data):

@@ -158,7 +158,7 @@ def test_a_batch_equals_a_loop_that_refits_everything(simulated, name, kind):
             assert "boundary rho = +1" in looped
             assert replicate[-1] > 4.9
             continue
-        np.testing.assert_allclose(replicate, looped.params[results.model._estimated], atol=1e-6)
+        np.testing.assert_allclose(replicate, looped.params[results.model.estimated], atol=1e-6)
 
 
 def test_clusters_with_exponential_weights_stay_together(simulated):

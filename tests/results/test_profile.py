@@ -61,7 +61,7 @@ def refit(results, normalization):
     """Log-likelihood of the same data under another normalization, by the model's own interface."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakIdentificationWarning)
-        return results.model._sibling(normalization).fit().llf
+        return results.model.sibling(normalization).fit().llf
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def random_climbs(model, apart: np.ndarray, rng: np.random.Generator) -> float:
     """The largest log-likelihood of Newton from random starts."""
-    objective = search_bounds(model._objective())
+    objective = search_bounds(model.objective())
     coef = apart + 0.5 * rng.standard_normal((STARTS, len(apart)))
     draw = {
         "loading": lambda: np.sinh(rng.uniform(-3.0, 3.0, STARTS)) * np.pi / np.sqrt(3.0),
@@ -50,10 +50,10 @@ def random_climbs(model, apart: np.ndarray, rng: np.random.Generator) -> float:
         "lnsigma": lambda: rng.uniform(-2.0, 1.8, STARTS),
     }
     values = np.column_stack([draw[name]() for name in objective.form.names])
-    fixed = model._parametrized.values(np.zeros(model._parametrized.free.sum()))
-    values = np.where(model._parametrized.free, values, fixed)
+    fixed = model.parametrized.values(np.zeros(model.parametrized.free.sum()))
+    values = np.where(model.parametrized.free, values, fixed)
     starts = np.column_stack([coef, values])
-    parts = maximize_many(objective, starts, free=model._estimated, maxiter=60)
+    parts = maximize_many(objective, starts, free=model.estimated, maxiter=60)
     found = [solution.value for part in parts for solution in part]
     return max(value for value in found if np.isfinite(value))
 

@@ -28,12 +28,12 @@ def log_rows(model: Any, params: np.ndarray) -> np.ndarray:
     at |rho| = 1 the normal probability is a step.
     """
     d = model.training_design
-    theta = model._expand(params)
+    theta = model.expand(params)
     beta, gamma, dependence = np.split(theta, np.cumsum([d.X.shape[1], d.W.shape[1]]))
     a = d.X @ beta + (0.0 if d.offset is None else d.offset)
     b = d.W @ gamma + (0.0 if d.offset_select is None else d.offset_select)
     s, y = d.s, np.nan_to_num(d.y)
-    kind = model._parametrized.kind
+    kind = model.parametrized.kind
     total = np.empty(len(s))
     for i in range(len(s)):
         if s[i] == 0.0:

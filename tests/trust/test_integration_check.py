@@ -97,8 +97,8 @@ def test_the_figures_are_those_of_the_solution_by_the_coarse_rule(simulated):
         build(simulated, **SIGMA_FIXED),
     )
     start = np.append(np.zeros(coarse.nparams - 1), 0.3)
-    end = maximize(coarse._objective(), coarse._expand(start), free=coarse._estimated)
-    params = end.params[coarse._estimated]
+    end = maximize(coarse.objective(), coarse.expand(start), free=coarse.estimated)
+    params = end.params[coarse.estimated]
     results, _ = fit_warned(coarse)
     found = results.accuracy.replaced
     expected = coarse.loglike(params) - exact.loglike(params)

@@ -269,8 +269,8 @@ def test_rows_that_were_never_to_be_selected(name, data):
     offset = 0.0 if training.offset is None else training.offset[-m:]
     index = training.X[-m:] @ params[: one.k_outcome] + offset
     nodes, node_weights = np.polynomial.hermite_e.hermegauss(80)
-    theta = one._expand(params)
-    loading = one._parametrized.kind == "loading"
+    theta = one.expand(params)
+    loading = one.parametrized.kind == "loading"
     sigma = abs(theta[-1]) if loading else math.exp(theta[-2])
     positive = expit(index[:, None] + sigma * nodes) @ node_weights / math.sqrt(2.0 * math.pi)
     likely = label * positive + (1.0 - label) * (1.0 - positive)
@@ -286,9 +286,9 @@ def test_rows_that_were_never_to_be_selected(name, data):
 @given(case=cases(), size=st.integers(1, 300))
 def test_blocks_do_not_matter(case, size):
     model = built(case)
-    params = model._expand(case.params(model))
-    whole = model._objective().evaluate(params)
-    blocks = Objective(model.rows, model._parametrized.form, block_size=size).evaluate(params)
+    params = model.expand(case.params(model))
+    whole = model.objective().evaluate(params)
+    blocks = Objective(model.rows, model.parametrized.form, block_size=size).evaluate(params)
     for name in ("value", "score", "hessian"):
         one, other = getattr(whole, name), getattr(blocks, name)
         assert_allclose(other, one, rtol=1e-9, atol=1e-9 * float(one.abs().max()))
@@ -706,4 +706,4 @@ def test_effects_in_other_units(case, which, how):
 
 def moved(results: Any, model: Any, params: pd.Series) -> Any:
     """The solution at other parameters of another model."""
-    return replace(results.solution, params=model._expand(params.to_numpy()))
+    return replace(results.solution, params=model.expand(params.to_numpy()))

@@ -1,0 +1,192 @@
+"""The door between a fitted model and its results: what they may ask of it, and nothing else.
+
+Results and post-estimation read these names of a model and no others, so that a type checker sees
+the seam and a new model knows what it has to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..kernel.integration import Integration
+from ..optimize.binary import Independent
+from ..optimize.solution import Solution
+from .covariance import Meat
+from .dependence import Parametrized
+from .prediction import Designs, Quantity
+
+Floats = NDArray[np.float64]
+
+
+class FittedModel(Protocol):
+    """A selection model, as its results see it."""
+
+    # -- the data ----------------------------------------------------------------------------------
+    design: Any  # a Design, or one whose rows are in partitions or gone
+    frame: pd.DataFrame | None  # the user's table, for columns by name
+    endog: Any  # (n,) or None where the rows are in partitions, as all below
+    offset: Any
+    offset_select: Any
+    offset_columns: tuple[str | None, str | None]  # of the two equations, by name
+
+    @property
+    def in_partitions(self) -> bool:
+        """Whether the rows are in partitions."""
+
+    @property
+    def training_design(self) -> Any:
+        """The design on which the likelihood is evaluated."""
+
+    @property
+    def rows(self) -> Any:
+        """The rows on the device, in memory or in partitions."""
+
+    def plain_rows(self) -> Any:
+        """Return the rows on which the two equations are fitted apart."""
+
+    def constant_rows(self) -> Any:
+        """Return the rows with constants in place of all columns."""
+
+    def rows_of(self, d: Any) -> Any:
+        """Return the rows of another design."""
+
+    def rows_at_hand(self) -> bool:
+        """Whether the rows have not been removed."""
+
+    def check_rows_at_hand(self) -> None:
+        """Raise an error where the rows have been removed."""
+
+    def n_weighted(self) -> float:
+        """Return the number of observations that the rows stand for."""
+
+    # -- the form and its parameters ---------------------------------------------------------------
+    integration: Integration
+    normalization: str | Mapping[str, float]
+    parametrized: Parametrized
+    probit_outcome: bool
+    k_outcome: int
+    k_select: int
+    k_constant: int
+    nparams: int
+    df_model: float
+
+    @property
+    def param_names(self) -> list[str]:
+        """Names of the estimated parameters."""
+
+    @property
+    def estimated(self) -> NDArray[np.bool_]:
+        """(P,) which parameters of the form are estimated."""
+
+    def expand(self, params: Any) -> Floats:
+        """Return all parameters of the form, fixed ones in their places."""
+
+    def parametrize(self, normalization: Any, integration: Integration) -> Parametrized:
+        """Return the form that a normalization names."""
+
+    def sibling(self, normalization: Any, **changes: Any) -> Self:
+        """Return the model of the same rows under another normalization."""
+
+    def holding(self, normalization: Any) -> Self:
+        """Return this model with all of its dependence fixed, for predictions."""
+
+    def rebuilt(self, design: Any, **changes: Any) -> Self:
+        """Return a model of the same options on another design."""
+
+    def rebuilt_for_refit(self, design: Any) -> Self:
+        """Return a model of a resample: without warnings, and with the ridge of all rows."""
+
+    # -- the likelihood and its fits ---------------------------------------------------------------
+    def objective(self, penalty: float = 0.0) -> Any:
+        """Return the objective over the rows."""
+
+    def loglike(self, params: Any) -> float:
+        """Log-likelihood at ``params``, weighted."""
+
+    def score_obs(self, params: Any) -> Floats:
+        """Score of every row at ``params``, (n, P), times its weight."""
+
+    def meat_in_partitions(
+        self, objective: Any, theta: Floats, cov_type: str, groups: tuple[str, ...],
+        use_correction: bool,
+    ) -> Meat:  # fmt: skip
+        """Return the meat of rows in partitions."""
+
+    def fit(self, *args: Any, **options: Any) -> Any:
+        """Estimate the model."""
+
+    def maximum(self, independent: Independent) -> Solution:
+        """Return the maximum of the likelihood, without anything around it."""
+
+    def batchable(self) -> bool:
+        """Whether every step of a fit can be repeated as a batch."""
+
+    def check_refit_options(self, method: str, penalty: float, **options: Any) -> None:
+        """Refuse what ``fit`` would refuse."""
+
+    def refits_at_once(self, params: Floats) -> int:
+        """Return how many refits fit into the memory budget."""
+
+    def refit_weights(
+        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Fit under other row weights."""
+
+    def refit_resampled(
+        self, n_rep: int, rng: np.random.Generator, start_params: Floats, penalty: float = 0.0,
+        **options: Any,
+    ) -> Iterator[Solution | str]:  # fmt: skip
+        """Fit to resamples of rows in partitions."""
+
+    def refit_draws(
+        self, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution]:
+        """Fit with other sets of draws."""
+
+    # -- predictions -------------------------------------------------------------------------------
+    def predict(self, params: Any, exog: Any = None, exog_select: Any = None, **given: Any) -> Any:
+        """Probabilities and indices at given designs."""
+
+    def quantity(self, params: Any, which: str) -> Quantity:
+        """Return what is predicted, at these parameters."""
+
+    def designs(
+        self, which: str, exog: Any = None, exog_select: Any = None, offset: Any = None,
+        offset_select: Any = None,
+    ) -> Designs:  # fmt: skip
+        """Return the rows to predict for, checked."""
+
+    def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
+        """Return the designs of new data through the stored formulas."""
+
+    def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
+        """Return the offsets of new data."""
+
+    def remove_data(self) -> None:
+        """Drop the rows."""
+
+
+class SoftModel(FittedModel, Protocol):
+    """BiasCorr, as its results see it."""
+
+    stage: Any  # the FirstStage, None until it is trained
+    soft_selection: float | str | None
+    soft_pseudolabels: bool
+
+    @property
+    def first_stage(self) -> Any:
+        """The two classifiers, trained where they have not been."""
+
+    def s_bar(self) -> float:
+        """Return the mean soft selection of the unlabelled rows."""
+
+    def coefs_held(self) -> tuple[str, ...]:
+        """Return why the penalty alone keeps some coefficients finite."""
+
+    def stacked_in_partitions(self, params: Floats, hessian: Floats, how: Any) -> Floats:
+        """Return the stacked covariance by sums over partitions."""
