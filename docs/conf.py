@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import statsmodels_mnar
+from statsmodels_mnar.post.door import INSIDE
 
 project = "statsmodels_mnar"
 author = "statsmodels_mnar developers"
@@ -43,7 +44,9 @@ def own_members(fullname: str, names: list[str]) -> list[str]:
     return [
         name
         for name in names
-        if not name.startswith("_") and any(name in members for members in ours)
+        if not name.startswith("_")
+        and name not in INSIDE
+        and any(name in members for members in ours)
     ]
 
 

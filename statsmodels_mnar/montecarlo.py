@@ -20,7 +20,7 @@ from .optimize.batches import stacked
 from .optimize.binary import fit_independents
 from .optimize.maximize import maximize_many
 from .progress import progress_bar
-from .results.selection import Fit, SelectionResultsWrapper
+from .results.fitted import Fit, SelectionResultsWrapper
 
 
 @one_thread_a_step

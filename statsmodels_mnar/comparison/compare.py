@@ -18,7 +18,7 @@ from ..kernel.forms import LoadingForm, ProbitForm
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..post.prediction import Designs, Quantity, predict_average
 from ..results.drawing import draw_intervals, legend_above
-from ..results.selection import SelectionResults
+from ..results.fitted import SelectionResults
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from ..post import tests
 from ..post.covariance import invert
 from ..post.diagnostics import influence_covariance, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
-from ..results.selection import SelectionResults
+from ..results.fitted import SelectionResults
 from .compare import average_effects, independent_mean, unwrapped
 
 Floats = NDArray[np.float64]

@@ -35,8 +35,8 @@ from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Method, maximize_many
 from ..optimize.solution import Solution, Status
 from ..post.stacked import Stages
-from ..results.biascorr import BiasCorrResults
-from ..results.selection import SelectionResults, SelectionResultsWrapper
+from ..results.corrected import BiasCorrResults
+from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from .first_stage import (
     Classifier,
     Descent,

@@ -19,7 +19,7 @@ from ..large.checkpoint import Journal
 from ..large.partitions import PartitionedRows, Session
 from ..optimize.solution import Callback, Solution, Status, Step
 from ..progress import progress_bar
-from ..results.selection import Fit, SelectionResults
+from ..results.fitted import Fit, SelectionResults
 
 _DEPENDENCE = ("lnsigma", "athrho", "loading")  # of one normalization or another
 

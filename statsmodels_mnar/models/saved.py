@@ -25,7 +25,7 @@ from ..post.covariance import ESTIMATORS, Covariance
 from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
-from ..results.selection import Fit, SelectionResultsWrapper
+from ..results.fitted import Fit, SelectionResultsWrapper
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
 from .greene import GreeneSelectionLogit

@@ -47,7 +47,7 @@ from ..post.covariance import Meat, check_cov_type, read_groups
 from ..post.dependence import dependence
 from ..post.prediction import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
 from ..post.profile import comparable
-from ..results.selection import Fit, SelectionResults, SelectionResultsWrapper
+from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from .fitting import Passes, both, check_names, check_options, iterations, named, warn_about
 from .normalization import Normalization, Parametrized
 from .search import Place, at_corner, humps, label, search, search_interior, tops

@@ -22,6 +22,44 @@ from .prediction import Designs, Quantity
 
 Floats = NDArray[np.float64]
 
+# What results ask for and users have no use for: it is not in the API reference.
+INSIDE = frozenset(
+    [
+        "batchable",
+        "check_refit_options",
+        "check_rows_at_hand",
+        "coefs_held",
+        "constant_rows",
+        "designs",
+        "estimated",
+        "expand",
+        "frame",
+        "holding",
+        "in_partitions",
+        "maximum",
+        "meat_in_partitions",
+        "n_weighted",
+        "objective",
+        "offset_columns",
+        "parametrize",
+        "parametrized",
+        "plain_rows",
+        "probit_outcome",
+        "quantity",
+        "rebuilt",
+        "rebuilt_for_refit",
+        "refit_resampled",
+        "refits_at_once",
+        "ridge_of",
+        "rows_at_hand",
+        "rows_of",
+        "s_bar",
+        "sibling",
+        "stacked_in_partitions",
+        "stage",
+    ]
+)
+
 
 class FittedModel(Protocol):
     """A selection model, as its results see it."""

@@ -25,7 +25,7 @@ from ..post.door import FittedModel
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 Floats = NDArray[np.float64]
 

@@ -42,10 +42,10 @@ from ..post.prediction import (
     check_known,
     check_which,
 )
-from .partitions import mean_row, partition_effects, zero_row
+from .predicting import mean_row, partition_effects, zero_row
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 Floats = NDArray[np.float64]
 

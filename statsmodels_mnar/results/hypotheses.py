@@ -19,7 +19,7 @@ from ..post import covariance, tests
 from ..post.tests import ExclusionTest, IndependenceTest, is_nested
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 
 def instrument(self: SelectionResults) -> ExclusionTest:

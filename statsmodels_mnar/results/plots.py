@@ -27,7 +27,7 @@ from .drawing import (
 from .effects import MarginalEffects
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 Floats = NDArray[np.float64]
 

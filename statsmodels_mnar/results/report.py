@@ -21,11 +21,11 @@ from .findings import (
     report_record,
     versions,
 )
-from .sensitivities import check_alpha
+from .robustness import check_alpha
 from .summary import unit
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 _CRITERIA = {
     "llf": "Log-likelihood",

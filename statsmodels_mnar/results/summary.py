@@ -18,7 +18,7 @@ from ..optimize.solution import Status
 from ..post.tests import IndependenceTest
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
 
 
 _WIDTH = 78

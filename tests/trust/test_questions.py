@@ -11,8 +11,9 @@ import pytest
 
 import statsmodels_mnar
 from statsmodels_mnar import baselines, comparison, datasets
-from statsmodels_mnar.results.biascorr import BiasCorrResults
-from statsmodels_mnar.results.selection import SelectionResults
+from statsmodels_mnar.post.door import INSIDE
+from statsmodels_mnar.results.corrected import BiasCorrResults
+from statsmodels_mnar.results.fitted import SelectionResults
 
 from . import tables
 from .questions import KEYWORDS, QUESTIONS, Question
@@ -71,7 +72,7 @@ def public_callables() -> Iterator[Any]:
             yield thing
             continue
         for name, member in inspect.getmembers(thing, callable):
-            if name == "__init__" or not name.startswith("_"):
+            if name == "__init__" or not (name.startswith("_") or name in INSIDE):
                 yield member
 
 

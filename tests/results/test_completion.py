@@ -2,7 +2,7 @@
 
 The long run, about 2 minutes on one core, prints its coverage:
 
-    pytest tests/results/test_imputation.py -m slow -s
+    pytest tests/results/test_completion.py -m slow -s
 """
 
 from dataclasses import replace

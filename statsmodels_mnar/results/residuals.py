@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..post.diagnostics import Influence, param_influence, pearson, randomized_quantile
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
+
 
 Floats = NDArray[np.float64]
 

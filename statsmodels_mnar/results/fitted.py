@@ -26,20 +26,19 @@ from ..post.dependence import Dependence, dependence, dependence_table
 from ..post.door import FittedModel
 from ..post.intervals import Across
 from . import (
-    diagnostics,
+    completion,
     drawing,
     effects,
     hypotheses,
-    imputation,
     plots,
-    predictions,
-    profiles,
+    predicting,
+    refits,
     report,
-    resampling,
-    sensitivities,
+    residuals,
+    robustness,
     summary,
 )
-from .jackknife import SimulationError
+from .refits import SimulationError
 
 Floats = NDArray[np.float64]
 
@@ -100,11 +99,11 @@ class SelectionResults(GenericLikelihoodModelResults):
     _terms = hypotheses._terms
 
     # Probabilities and indices, for the model's rows or new ones.
-    predict = predictions.predict
-    predict_parquet = predictions.predict_parquet
-    get_prediction = predictions.get_prediction
-    fittedvalues = cache_readonly(predictions.fittedvalues)
-    resid = cache_readonly(predictions.resid)
+    predict = predicting.predict
+    predict_parquet = predicting.predict_parquet
+    get_prediction = predicting.get_prediction
+    fittedvalues = cache_readonly(predicting.fittedvalues)
+    resid = cache_readonly(predicting.resid)
 
     # Marginal effects of a fitted selection model.
     get_margeff = effects.get_margeff
@@ -116,42 +115,42 @@ class SelectionResults(GenericLikelihoodModelResults):
     _check_read = effects._check_read
 
     # Refits at a fixed dependence, and shifts of the missing labels' log-odds.
-    sensitivity = sensitivities.sensitivity
+    sensitivity = robustness.sensitivity
 
     # Profiles, identification and sensitivity of a fitted selection model.
-    identification = cached_property(profiles.identification)
-    identification_report = profiles.identification_report
-    profile = profiles.profile
-    _check_profile = profiles._check_profile
-    _profile_refusal = profiles._profile_refusal
-    _likelihood_refusal = profiles._likelihood_refusal
-    _closed = profiles._closed
-    _asked = profiles._asked
+    identification = cached_property(robustness.identification)
+    identification_report = robustness.identification_report
+    profile = robustness.profile
+    _check_profile = robustness._check_profile
+    _profile_refusal = robustness._profile_refusal
+    _likelihood_refusal = robustness._likelihood_refusal
+    _closed = robustness._closed
+    _asked = robustness._asked
 
     # Refits of a fitted selection model: bootstrap, jackknife, other draws.
-    bootstrap = resampling.bootstrap
-    jackknife = resampling.jackknife
-    simulation_error = resampling.simulation_error
-    multistart = property(resampling.multistart)
-    _codes = resampling._codes
-    _refit_influence = resampling._refit_influence
+    bootstrap = refits.bootstrap
+    jackknife = refits.jackknife
+    simulation_error = refits.simulation_error
+    multistart = property(refits.multistart)
+    _codes = refits._codes
+    _refit_influence = refits._refit_influence
 
     # Imputed labels and population figures from a fitted selection model.
-    impute = imputation.impute
-    population_metrics = imputation.population_metrics
-    _unlabelled = property(imputation._unlabelled)
-    _unlabelled_gradient = imputation._unlabelled_gradient
+    impute = completion.impute
+    population_metrics = completion.population_metrics
+    _unlabelled = property(completion._unlabelled)
+    _unlabelled_gradient = completion._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
-    _mean_selected = property(diagnostics._mean_selected)
-    resid_response = property(diagnostics.resid_response)
-    resid_pearson = property(diagnostics.resid_pearson)
-    resid_quantile = diagnostics.resid_quantile
-    resid_generalized = property(diagnostics.resid_generalized)
-    _param_influence = diagnostics._param_influence
-    _check_at_maximum = diagnostics._check_at_maximum
-    _clusters = diagnostics._clusters
-    get_influence = diagnostics.get_influence
+    _mean_selected = property(residuals._mean_selected)
+    resid_response = property(residuals.resid_response)
+    resid_pearson = property(residuals.resid_pearson)
+    resid_quantile = residuals.resid_quantile
+    resid_generalized = property(residuals.resid_generalized)
+    _param_influence = residuals._param_influence
+    _check_at_maximum = residuals._check_at_maximum
+    _clusters = residuals._clusters
+    get_influence = residuals.get_influence
 
     # Predicted probabilities along a covariate.
     probabilities_along = drawing.probabilities_along

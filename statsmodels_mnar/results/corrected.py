@@ -24,7 +24,7 @@ from ..post.stacked import (
     outer_products,
 )
 from ..post.tests import ExclusionTest
-from .selection import SelectionResults
+from .fitted import SelectionResults
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,8 @@ from ..post.prediction import Designs, blocks
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
-    from .selection import SelectionResults
+    from .fitted import SelectionResults
+
 
 Floats = NDArray[np.float64]
 
