@@ -46,6 +46,7 @@ _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is fr
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
 _COARSE = 1e-5  # tolerance of the integrals meanwhile
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
+_LARGER = 8  # times as many rows on which its tops are climbed
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
 _SAME_HUMP = 0.25  # the same across the forms of the free model, which share their humps
@@ -126,29 +127,15 @@ def tops(
     if not order:
         return starts[[int(np.argmax(values))]]
     begin = np.stack([fitted[i].params for i in order])
-    if small.rows.n == n:
+    larger = objective.sample(_LARGER * count)
+    if larger.rows.n == n:
         return begin
-    climbed = _climb(small, begin, estimated, {"maxiter": 50})
+    # Most of the way to a maximum is the same on a part of the rows.
+    climbed = _climb(larger, begin, estimated, {"maxiter": 50})
     kept = [solution for solution in climbed if ended_well(solution)]
-    ahead = [s.params for s in distinct(small, kept) if not _hopeless(s, kept, n / small.rows.n)]
-    plain = starts[int(np.argmax(small.evaluate(starts, 0).value.cpu().numpy()))]
-    return _ranked(_coarse(objective), ahead, plain, n / small.rows.n)
-
-
-def _ranked(objective: Objective, ahead: list[Floats], plain: Floats, ratio: float) -> Floats:
-    """Maxima of a sample that are worth a climb with all rows, the highest first.
-
-    A sample may mislead: ``plain``, whose coefficients are those of all rows, goes along unless a
-    maximum of the sample is above it, and one that falls behind by more than its coefficients'
-    sampling error can explain is left out.
-    """
-    candidates = np.stack([*ahead, plain])
-    values = objective.evaluate(candidates, 0).value.cpu().numpy()
-    values = np.where(np.isfinite(values), values, -np.inf)
-    lost = 0.5 * candidates.shape[1] * ratio  # expected, of a maximum of the sample
-    kept = values >= values.max() - 2.0 * lost
-    kept[-1] = values[-1] == values.max()
-    return candidates[[i for i in np.argsort(-values, kind="stable") if kept[i]]]
+    ratio = n / larger.rows.n
+    ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, ratio)]
+    return np.stack(ahead) if ahead else begin
 
 
 def _to_the_ends(
@@ -188,7 +175,7 @@ def _held_at(
         ]
         starts[:, : objective.p] *= np.array(scales)[:, None]
     starts[:, -1] = values
-    return _climb(objective, starts, held, {"maxiter": 2 * _HELD_STEPS})
+    return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
 
 
 def tops_many(
