@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
 from statsmodels.iolib.summary2 import Summary
@@ -30,8 +29,7 @@ from ..errors import warn
 from ..kernel.links import LOGIT, PROBIT, Link
 from ..markup import EscapedSummary2
 from ..optimize.binary import BinaryFit, fit_binary
-
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 LINKS: dict[str, Link] = {"logit": LOGIT, "probit": PROBIT}
 

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from ..design import Design, check_rank, check_selection_varies, design_from_arrays
 from ..kernel.links import Link
 from ..kernel.threads import one_thread
+from ..types import Floats
 from .base import LINKS, Baseline, BaselineResults, Estimate, regress
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from ..design import Design, check_selection_varies, design_from_arrays
+from ..types import Floats
 from .base import Baseline, BaselineResults, Estimate, as_design, regress
-
-Floats = NDArray[np.float64]
 
 TARGETS = ("all", "unlabelled")
 _SCORE = 1e-10  # largest violation of a moment, relative to the columns

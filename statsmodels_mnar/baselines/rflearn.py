@@ -22,10 +22,9 @@ from scipy.special import expit
 from ..design import Design, check_selection_varies, check_separation, design_from_arrays, over_rows
 from ..kernel.links import LOGIT
 from ..optimize.binary import fit_binary
+from ..types import Floats
 from .base import Baseline, BaselineResults, Estimate, columns
 from .rba import check_target
-
-Floats = NDArray[np.float64]
 
 _SMOOTHEST, _ROUGHEST = 1.0, 1e-12
 

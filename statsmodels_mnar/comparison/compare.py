@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ..baselines import BaselineResults, IPWLogit
@@ -19,8 +18,7 @@ from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..post.prediction import Designs, Quantity, predict_average
 from ..results.drawing import draw_intervals, legend_above
 from ..results.fitted import SelectionResults
-
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 
 def unwrapped(results: Any) -> Any:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..kernel.forms import LoadingForm, ProbitForm
 from ..post import tests
@@ -15,9 +14,8 @@ from ..post.covariance import invert
 from ..post.diagnostics import influence_covariance, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
 from ..results.fitted import SelectionResults
+from ..types import Floats
 from .compare import average_effects, independent_mean, unwrapped
-
-Floats = NDArray[np.float64]
 
 
 def exclusion_test(results: Any) -> ExclusionTest:

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..types import Floats
 from .loaders import PathLike, load_adult, load_drug, load_german
-
-Floats = NDArray[np.float64]
 
 TRAIN_SHARE = 0.7
 

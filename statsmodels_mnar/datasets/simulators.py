@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 
 @dataclass(frozen=True, slots=True)

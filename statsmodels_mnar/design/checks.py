@@ -24,10 +24,9 @@ from ..errors import (
     listing,
     warn,
 )
+from ..types import Floats
 from .chunks import PartitionedDesign
 from .data import Design
-
-Floats = NDArray[np.float64]
 
 
 def check_separation(y: Floats, X: Floats, names: Sequence[str], equation: str) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pandas.api import types as pdt
 
 from ..errors import DesignError, MissingDataError, MissingOutcomeWarning, listing, warn
+from ..types import Floats, Mask
 
 _COPIES = 3  # of a design while the formula engine makes it
 
@@ -254,8 +255,6 @@ def _of_arrow(dtype: Any) -> bool:
 
 Missing = Literal["drop", "raise", "none"]
 WeightKind = Literal["freq_weights", "prob_weights"]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 _LEAST_WEIGHT = 1e-3  # of all rows

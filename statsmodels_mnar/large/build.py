@@ -22,11 +22,10 @@ from ..kernel.forms import Form
 from ..kernel.rows import Rows
 from ..optimize.objective import Objective
 from ..post.covariance import Meat, cluster_sums, joined_sums, meat_of_sums
+from ..types import Floats
 from .execution import DaskPartitions, LocalPartitions, Partitions, Store
 from .partitions import PartitionedObjective, PartitionedRows
 from .resamples import Clusters, Codes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

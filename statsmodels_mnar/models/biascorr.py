@@ -37,6 +37,7 @@ from ..optimize.solution import Solution, Status
 from ..post.stacked import Stages
 from ..results.corrected import BiasCorrResults
 from ..results.fitted import SelectionResults, SelectionResultsWrapper
+from ..types import Floats
 from .first_stage import (
     Classifier,
     Descent,
@@ -61,8 +62,6 @@ from .normalization import Normalization, Parametrized
 from .selection import SEPARATION_ROWS, SelectionModel
 from .stacked_parts import stacked_covariance
 from .target import FromTarget
-
-Floats = NDArray[np.float64]
 
 _SEPARATED = "a first stage has no maximum (separation)"
 _HIGH_SOFT_SELECTION = "s-bar is 1/2 or more, so the objective has no maximum"

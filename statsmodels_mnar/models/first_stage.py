@@ -28,6 +28,7 @@ from ..kernel.threads import one_thread, users_threads
 from ..large.partitions import PartitionedRows
 from ..optimize.batches import relabelled
 from ..optimize.binary import BinaryFit, descend_binary, fit_binaries, fit_binary
+from ..types import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,6 @@ def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -
 # -- algorithm 1, lines 4 to 14: the two classifiers, soft selection and pseudolabels --------------
 
 
-Floats = NDArray[np.float64]
 Classifier = Any
 """A name, or an object with scikit-learn's ``fit(X, y)`` and ``predict_proba(X)``."""
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
@@ -26,14 +25,13 @@ from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
 from ..results.fitted import Fit, SelectionResultsWrapper
+from ..types import Floats
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization
 from .probit import ProbitSelection
 from .selection import SelectionModel
-
-Floats = NDArray[np.float64]
 
 _MODELS: dict[str, type[SelectionModel]] = {
     cls.__name__: cls for cls in (GreeneSelectionLogit, BiasCorrLogit, ProbitSelection)

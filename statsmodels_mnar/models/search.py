@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ..kernel.corner import CORNER
 from ..kernel.forms import CorrelationForm, FreeForm, LoadingForm, ProbitForm, outcome_scale
@@ -30,10 +29,8 @@ from ..optimize.solution import Climb, Solution, Status
 from ..post.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
 from ..post.paths import Inner, InnerCorrelation
 from ..post.profile import comparable, ended_well
+from ..types import Floats, Mask
 from .normalization import Normalization
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.
 _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)

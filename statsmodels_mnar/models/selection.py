@@ -48,11 +48,10 @@ from ..post.dependence import dependence
 from ..post.prediction import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
 from ..post.profile import comparable
 from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
+from ..types import Floats
 from .fitting import Passes, both, check_names, check_options, iterations, named, warn_about
 from .normalization import Normalization, Parametrized
 from .search import Place, at_corner, humps, label, search, search_interior, tops
-
-Floats = NDArray[np.float64]
 
 SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 

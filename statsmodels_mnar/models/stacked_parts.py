@@ -23,9 +23,8 @@ from ..post.stacked import (
     influence,
     outer_products,
 )
+from ..types import Floats
 from .first_stage import Softening, soften_rows
-
-Floats = NDArray[np.float64]
 
 _STEP = 1e-5  # of a derivative in s' or y'
 

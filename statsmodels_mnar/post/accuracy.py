@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..optimize.objective import Likelihood
 from ..optimize.solution import Solution
-
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 TOLERATED_LLF = 1e-3  # a likelihood ratio is off by twice that
 TOLERATED_SHIFT = 1e-2  # standard errors

@@ -23,8 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design import Design, over_rows
-
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 ROBUST = ("HC0", "HC1", "cluster")
 

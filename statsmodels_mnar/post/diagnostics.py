@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtri
 
+from ..types import Floats
 from .covariance import invert
-
-Floats = NDArray[np.float64]
 
 
 def param_influence(hessian: Floats, scores: Floats) -> Floats:

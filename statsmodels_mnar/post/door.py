@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from ..kernel.integration import Integration
 from ..optimize.binary import Independent
 from ..optimize.solution import Solution
+from ..types import Floats
 from .covariance import Meat
 from .dependence import Parametrized
 from .prediction import Designs, Quantity
-
-Floats = NDArray[np.float64]
 
 # What results ask for and users have no use for: it is not in the API reference.
 INSIDE = frozenset(

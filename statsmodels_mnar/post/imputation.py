@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from ..errors import check_alpha
-
-Floats = NDArray[np.float64]
+from ..types import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

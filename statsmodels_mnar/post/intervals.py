@@ -25,19 +25,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import chi2, norm
 
 from ..kernel.forms import CorrelationForm, outcome_scale
 from ..kernel.integration import Quadrature
 from ..optimize.solution import Status
+from ..types import Floats
 from .covariance import Covariance, invert
 from .dependence import dependence
 from .paths import Closed
 from .profile import Curve, Point, Traced, trace
-
-Floats = NDArray[np.float64]
 
 FARTHEST = float(chi2.ppf(0.999, 1))  # likelihood ratio up to which values are kept
 _BETWEEN = 12  # values interpolated between two that were fitted

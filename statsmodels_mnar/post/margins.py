@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api import types as pdt
 
+from ..types import Floats
 from .prediction import Designs, Jet, Quantity, blocks
 
-Floats = NDArray[np.float64]
 At = Literal["overall", "mean", "median", "zero", "all"]
 Kind = Literal["slope", "dummy", "count"]
 

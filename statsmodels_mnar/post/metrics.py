@@ -24,9 +24,8 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from ..errors import check_alpha
+from ..types import Floats
 from .diagnostics import influence_covariance
-
-Floats = NDArray[np.float64]
 
 
 def quantile_bins(score: Floats, weights: Floats, n_bins: int) -> NDArray[np.int64]:

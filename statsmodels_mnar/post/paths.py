@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from ..kernel.forms import CorrelationForm, Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
 from ..kernel.integration import Integration
 from ..optimize.objective import Objective
+from ..types import Floats
 from .dependence import LOGISTIC_VARIANCE, Dependence, dependence
 
-Floats = NDArray[np.float64]
 Held = dict[int, Callable[[float], float]]
 
 EVERYWHERE = (-math.inf, math.inf)

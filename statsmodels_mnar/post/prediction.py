@@ -24,9 +24,8 @@ from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
+from ..types import Floats
 from .intervals import Across, Targets
-
-Floats = NDArray[np.float64]
 
 Which = Literal[
     "mean", "linear", "prob-select", "linear-select", "mean-selected", "mean-unselected",

@@ -21,9 +21,8 @@ from scipy import stats
 
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Solution, Status
+from ..types import Floats
 from .paths import Branch, Path, wider
-
-Floats = NDArray[np.float64]
 
 REACH = 3.5  # standard errors either side of the estimate that a curve shows
 _CHUNK = 8  # members of a batch: neighbours, so that they need about as many nodes

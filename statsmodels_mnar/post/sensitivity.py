@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from ..types import Floats
 from .prediction import Prediction
 from .profile import find_roots
-
-Floats = NDArray[np.float64]
 
 SERIES = ("estimate", "ci_lower", "ci_upper")
 

@@ -25,9 +25,8 @@ from scipy.stats import norm
 
 from ..kernel.links import LOGIT, PROBIT
 from ..kernel.threads import one_thread
+from ..types import Floats
 from .covariance import invert
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

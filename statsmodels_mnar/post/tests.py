@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
@@ -20,10 +19,10 @@ from ..kernel.forms import CorrelationForm
 from ..kernel.rows import Rows
 from ..optimize.binary import Independent
 from ..optimize.maximize import maximize
+from ..types import Floats
 from .covariance import invert
 from .paths import InnerCorrelation
 
-Floats = NDArray[np.float64]
 Method = Literal["lr", "wald", "score"]
 
 

@@ -20,18 +20,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
 from ..baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
 from ..datasets import FORMULAS, load_credit_card
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from ..types import Floats
 from .jobs import Job, Record, experiment
 from .protocol import DECAY
 from .tables import Settings
-
-Floats = NDArray[np.float64]
 
 DATASETS = ("adult", "german", "drug", "credit card")
 MECHANISMS: dict[str, float | None] = {

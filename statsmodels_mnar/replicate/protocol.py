@@ -16,9 +16,9 @@ from ..datasets import Experiment
 from ..kernel.integration import Simulation
 from ..models import BiasCorrLogit, GreeneSelectionLogit
 from ..models.first_stage import MLP
+from ..types import Floats
 from .draws import FreshDraws, SummarizedDraws
 
-Floats = NDArray[np.float64]
 Draws = Literal["summary", "full"]
 
 # Appendix B of the paper.

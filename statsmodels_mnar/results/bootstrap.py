@@ -23,6 +23,7 @@ from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
 from ..post.door import FittedModel
 from ..progress import progress_bar
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -154,7 +155,6 @@ def collect(
 # -- bootstrap that repeats every step of a fit ----------------------------------------------------
 
 
-Floats = NDArray[np.float64]
 Kind = Literal["pairs", "cluster", "weighted"]
 
 _DRAWN_AT_ONCE = 64  # at most so many sets of row weights are held in memory

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..design import over_rows
 from ..post import metrics
@@ -15,12 +14,10 @@ from ..post.imputation import Pooled, draw_params, held, pool
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
 from ..progress import progress_bar
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
-
-
-Floats = NDArray[np.float64]
 
 
 class Imputations(Sequence[Any]):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..bias_theory import BiasCondition
 from ..design import Design
@@ -24,9 +23,8 @@ from ..post.stacked import (
     outer_products,
 )
 from ..post.tests import ExclusionTest
+from ..types import Floats
 from .fitted import SelectionResults
-
-Floats = NDArray[np.float64]
 
 
 class BiasCorrResults(SelectionResults):

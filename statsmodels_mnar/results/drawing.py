@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import chi2
 
@@ -20,11 +19,11 @@ from ..post.margins import columns, held, typical_row
 from ..post.prediction import INDICES, check_which, predict_with_errors
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
 
-Floats = NDArray[np.float64]
 
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
 SHADES = ("black", "0.25", "0.4", "0.25")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api import types as pdt
 from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, summary_params
@@ -42,12 +41,12 @@ from ..post.prediction import (
     check_known,
     check_which,
 )
+from ..types import Floats
 from .predicting import mean_row, partition_effects, zero_row
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
 
-Floats = NDArray[np.float64]
 
 _HEADINGS = {"dydx": "dy/dx", "eyex": "d(lny)/d(lnx)", "dyex": "dy/d(lnx)", "eydx": "d(lny)/dx"}
 

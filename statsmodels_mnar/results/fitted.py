@@ -25,6 +25,7 @@ from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Dependence, dependence, dependence_table
 from ..post.door import FittedModel
 from ..post.intervals import Across
+from ..types import Floats
 from . import (
     completion,
     drawing,
@@ -39,8 +40,6 @@ from . import (
     summary,
 )
 from .refits import SimulationError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..errors import check_alpha
 from ..post.metrics import calibration_bins
@@ -28,8 +27,6 @@ from .effects import MarginalEffects
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
-
-Floats = NDArray[np.float64]
 
 
 def plot_profile(

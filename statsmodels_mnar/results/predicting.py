@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign
@@ -37,12 +36,10 @@ from ..post.prediction import (
     summed_prediction,
 )
 from ..progress import progress_bar
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..post.diagnostics import Influence, param_influence, pearson, randomized_quantile
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
-
-
-Floats = NDArray[np.float64]
 
 
 def _mean_selected(self: SelectionResults) -> Floats:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logit
 
@@ -25,12 +24,11 @@ from ..post.profile import Profile
 from ..post.profile import profile as profile_along
 from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
 from ..progress import progress_bar
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
 
-
-Floats = NDArray[np.float64]
 
 _CHUNK = 32  # refits in one batch
 

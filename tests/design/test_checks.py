@@ -259,7 +259,10 @@ def test_the_design_layer_imports_only_what_it_may():
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 if node.level:
-                    assert node.level == 1 or node.module == "errors", (path.name, node.module)
+                    assert node.level == 1 or node.module in ("errors", "types"), (
+                        path.name,
+                        node.module,
+                    )
                     continue
                 names = [node.module]
             else:
