@@ -56,10 +56,10 @@ from .first_stage import (
     train_partitioned,
     train_resampled,
 )
-from .fitting import check_options
+from .fitting import SEPARATION_ROWS, check_options
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
-from .selection import SEPARATION_ROWS, SelectionModel
+from .selection import SelectionModel
 from .stacked_parts import stacked_covariance
 from .target import FromTarget
 

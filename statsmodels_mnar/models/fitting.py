@@ -1,4 +1,4 @@
-"""What surrounds a fit: options, progress, warnings."""
+"""What a fit does: options, progress, from start values to the maximum, and warnings."""
 
 from __future__ import annotations
 
@@ -8,18 +8,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
+from ..design import check_separation
 from ..design.checks import nearly_collinear
 from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
-from ..kernel.integration import is_integer, is_number
+from ..kernel.forms import FreeForm
+from ..kernel.integration import Integration, Quadrature, is_integer, is_number
+from ..kernel.rows import Rows
+from ..kernel.threads import one_thread
 from ..large.checkpoint import Journal
 from ..large.partitions import PartitionedRows, Session
-from ..optimize.solution import Callback, Solution, Status, Step
+from ..optimize.binary import Independent
+from ..optimize.maximize import Method, maximize
+from ..optimize.objective import Objective
+from ..optimize.solution import Callback, Climb, Solution, Status, Step
+from ..post.accuracy import Accuracy, measure
+from ..post.dependence import dependence
+from ..post.profile import comparable
 from ..progress import progress_bar
 from ..results.fitted import Fit, SelectionResults
+from ..types import Floats
+from .normalization import Normalization
+from .search import Place, at_corner, humps, label, search, search_interior, tops
+
+if TYPE_CHECKING:
+    from .selection import SelectionModel
+
 
 _DEPENDENCE = ("lnsigma", "athrho", "loading")  # of one normalization or another
 
@@ -160,3 +178,208 @@ def warn_about(results: SelectionResults) -> None:
     for message in (results.weakness, results._doubt()):
         if message is not None:
             warn(message, WeakIdentificationWarning)
+
+
+# -- from start values to the maximum: search, faces, and how exact the integration was ------------
+
+
+SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
+
+
+def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
+    """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
+
+    From where it began, not from the solution: a coarse rule invents maxima.
+    """
+    fit = self._fit(*arguments)
+    if fit.solution.status is Status.NONFINITE:
+        return fit
+    found = _accuracy_of(self, fit)
+    if not found.sufficient and not found.simulated and fit.method != "sgd":
+        finer = self.sibling(self.normalization, integration=self.integration.finer())
+        fit = finer._fit(*arguments)
+        found = replace(_accuracy_of(finer, fit), replaced=found)
+    return replace(fit, accuracy=found)
+
+
+def _accuracy_of(self: SelectionModel, fit: Fit) -> Accuracy:
+    """Of the solution and, where that lies on a face, of the search that led there."""
+    fixed = isinstance(self.integration, Quadrature)
+    if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
+        searched = _measured(self, fit.inner, fit.penalty, maximum=False)
+        if not searched.sufficient:
+            return searched
+    maximum = fit.solution.status.converged or fit.solution.status.boundary
+    return _measured(cast("SelectionModel", fit.model), fit.solution, fit.penalty, maximum=maximum)
+
+
+def _measured(
+    self: SelectionModel, solution: Solution, penalty: float, *, maximum: bool
+) -> Accuracy:
+    form, rule = self.parametrized.form, self.integration
+    whole_line = isinstance(form, FreeForm)
+    if not whole_line:  # which has a rule of its own
+        rule = rule.controlled()
+    finer = rule.finer()
+    objective = self.objective(penalty).with_form(self.parametrize(self.normalization, finer).form)
+    difference, shift = measure(objective, solution, self.estimated, maximum=maximum)
+
+    def words(rule: Integration) -> str:
+        return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
+
+    simulated = form.simulation is not None
+    return Accuracy(words(rule), words(finer), difference, shift, simulated)
+
+
+def _fit(
+    self: SelectionModel,
+    independent: Independent,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    objective = self.objective(penalty)
+    spec = self.parametrized
+    options = dict(options)
+    n_starts = options.pop("n_starts", None)
+    if spec.kind == "free" and spec.free.all() and method == "newton":
+        if start_params is None:
+            return _fit_closed(self, objective, independent, penalty, n_starts, options)
+        return _fit_from(self, objective, independent, start_params, penalty, options)
+    start = None if start_params is None else self.expand(start_params)
+    maxima: tuple[Solution, ...] = ()
+    climbs: tuple[Climb, ...] = ()
+    if method == "sgd":
+        maxima = (maximize(self._sgd_objective(options), start, method="sgd", **options),)
+    elif start is None:
+        fixed = spec.values(np.zeros(spec.free.sum()))
+        at = (objective, independent.params, fixed, spec.free, n_starts, _rarest_label(self))
+        if method == "newton":
+            found = search(*at, **options)
+            maxima, climbs, start = found.maxima, found.climbs, found.start
+        else:
+            start = tops(*at)[0]
+    if not maxima:
+        ended = maximize(objective, start, method=method, free=self.estimated, **options)
+        maxima = (at_corner(objective, ended),)
+    used = None if start is None else start[self.estimated]
+    solution = maxima[0]
+    face = _face_of(self, solution)
+    if face is not None:
+        # With the dependence held the coefficients are those that the search ended with.
+        held = None if face == "independent" else solution.params[: len(independent.params)]
+        on_face = self.sibling(face)._fit(independent, held, method, penalty, options)
+        fit = replace(named(on_face, solution.status), inner=solution)
+    else:
+        faces = {"independent": independent.value}
+        fit = Fit(self, solution, independent, method, used, penalty, faces)
+    others = tuple((self, other) for other in maxima[1:])
+    return replace(fit, climbs=climbs, maxima=((fit.model, fit.solution), *others))
+
+
+def maximum(self: SelectionModel, independent: Independent) -> Solution:
+    """The maximum of the likelihood, without anything around it."""
+    return self._fit(independent, None, "newton", 0.0, {}).solution
+
+
+def _fit_closed(
+    self: SelectionModel,
+    objective: Objective,
+    independent: Independent,
+    penalty: float,
+    n_starts: int | None,
+    options: dict[str, Any],
+) -> Fit:
+    """The free model: its faces, its interior from their maxima, and the highest of all."""
+    more = {} if n_starts is None else {"n_starts": n_starts}
+    fits = [
+        (status, self.sibling(face)._fit(independent, None, "newton", penalty, options | more))
+        for status, face in self._faces.items()
+        # rho = -1 and a flat top are places on a face that is there; no dependence is a point
+        # of the loading form
+        if status not in (Status.RHO_MINUS, Status.FLAT) and face != "independent"
+    ]
+    places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
+    where, best = max(fits, key=lambda pair: comparable(pair[1].solution))
+    inner = search_interior(objective, places, comparable(best.solution), n_starts, **options)
+    faces = {"independent": independent.value}
+    faces |= {label(fit.model.normalization): fit.solution.value for _, fit in fits}
+    interior = inner.maxima[0]
+    found = [pair for _, fit in fits for pair in fit.maxima]
+    if comparable(interior) > comparable(best.solution) and not interior.status.boundary:
+        faces["free"] = interior.value
+        fit = Fit(self, interior, independent, "newton", None, penalty, faces)
+    else:
+        minus = where is Status.RHO_PLUS and best.solution.params[-1] < 0
+        status = Status.RHO_MINUS if minus else where
+        fit = replace(named(best, status), faces=faces, inner=interior)
+    found = [(fit.model, fit.solution), *found, *((self, s) for s in inner.maxima)]
+    return replace(fit, climbs=inner.climbs, maxima=humps(found))
+
+
+def _fit_from(
+    self: SelectionModel,
+    objective: Objective,
+    independent: Independent,
+    start_params: Floats,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    """The free model from the user's start values, and the face that this leads to."""
+    solution = maximize(objective, self.expand(start_params), **options)
+    faces = {"independent": independent.value}
+    fit = Fit(self, solution, independent, "newton", start_params, penalty, faces)
+    if solution.status.boundary:
+        face = self.sibling(self._faces[solution.status])._fit(
+            independent, None, "newton", penalty, options
+        )
+        faces[label(face.model.normalization)] = face.solution.value
+        if face.solution.value >= solution.value:
+            fit = replace(named(face, solution.status), faces=faces, inner=solution)
+    return replace(fit, maxima=((fit.model, fit.solution),))
+
+
+def _rarest_label(self: SelectionModel) -> float:
+    """Share of the rows that have the rarer label; in partitions it is not looked for."""
+    if self.in_partitions:
+        return 0.5
+    y = self.design.y[self.design.labelled]
+    ones = float((y > 0.5).sum())
+    return min(ones, len(y) - ones) / self.design.nobs
+
+
+def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
+    """The normalization of the face on which a search that ended at a bound goes on."""
+    status, spec = solution.status, self.parametrized
+    if not status.boundary:
+        return None
+    if spec.kind == "free" and spec.free.all():
+        return self._faces[status]
+    at = dependence(spec.kind, solution.params[self.k_outcome + self.k_select :])
+    if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
+        return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
+    limit = self._faces.get(status)
+    if limit == "independent":
+        return limit
+    return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
+
+
+def _check_separation(self: SelectionModel) -> None:
+    """Raise with the column and the remedies where an equation separates perfectly."""
+    if self.in_partitions:  # separated rows are so in any sample of them
+        _check_separation_of(self, self.plain_rows().spread(SEPARATION_ROWS))
+        return
+    d = self.design.counted
+    seen = d.labelled
+    check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
+    check_separation(d.s, d.W, d.select_names, "selection")
+
+
+@one_thread()
+def _check_separation_of(self: SelectionModel, rows: Rows) -> None:
+    seen = rows.tilt > 0
+    y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
+    X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W.mT.cpu().numpy()
+    check_separation(y, X, self.design.outcome_names, "outcome")
+    check_separation(seen.cpu().numpy().astype(float), W, self.design.select_names, "selection")

@@ -1,9 +1,9 @@
-"""What the selection models share: data, likelihood, fitting, predictions, refits."""
+"""What the selection models share: data, likelihood, fitting, predictions, repeat."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -20,40 +20,29 @@ from ..design import (
     check_design,
     check_outcome_varies,
     check_selection_varies,
-    check_separation,
     check_width,
     design_from_arrays,
     design_from_formula,
-    rebuild,
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
-from ..design.values import as_floats, as_frame, check_unique, new_matrix, owned
+from ..design.values import as_floats, as_frame, owned
 from ..errors import DesignError, NotInMemoryError
-from ..kernel.forms import FreeForm
-from ..kernel.integration import Integration, Quadrature, Simulation, as_integration
+from ..kernel.integration import Integration, as_integration
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
-from ..kernel.threads import as_users, one_thread, one_thread_a_step
-from ..large.build import Execution, Frames, build, constants, find_clusters, meat_by_keys
+from ..kernel.threads import as_users, one_thread
+from ..large.build import Execution, Frames, build, constants
 from ..large.partitions import PartitionedObjective, PartitionedRows
-from ..large.resamples import ResampledObjective, Resamples, draw_resamples
-from ..optimize.batches import rekeyed
 from ..optimize.binary import Independent, fit_independent
-from ..optimize.maximize import Method, maximize, maximize_many
+from ..optimize.maximize import Method
 from ..optimize.objective import Objective
-from ..optimize.solution import Callback, Climb, Solution, Status
-from ..post.accuracy import Accuracy, measure
-from ..post.covariance import Meat, check_cov_type, read_groups
-from ..post.dependence import dependence
-from ..post.prediction import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
-from ..post.profile import comparable
-from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
+from ..optimize.solution import Callback, Status
+from ..post.covariance import check_cov_type, read_groups
+from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from ..types import Floats
-from .fitting import Passes, both, check_names, check_options, iterations, named, warn_about
+from . import fitting, repeat, scoring
+from .fitting import Passes, both, check_names, check_options, iterations, warn_about
 from .normalization import Normalization, Parametrized
-from .search import Place, at_corner, humps, label, search, search_interior, tops
-
-SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 
 
 class SelectionModel(GenericLikelihoodModel):
@@ -83,6 +72,29 @@ class SelectionModel(GenericLikelihoodModel):
         "endog_select", "exog_select", "normalization", "integration", "device",
         "offset", "offset_select", "freq_weights", "prob_weights",
     )  # fmt: skip
+
+    # From start values to the maximum: search, faces, and how exact the integration was.
+    _fit_checked = fitting._fit_checked
+    _fit = fitting._fit
+    maximum = fitting.maximum
+    _check_separation = fitting._check_separation
+
+    # Many refits of one model as a batch: the same rows under other weights, labels or draws.
+    batchable = repeat.batchable
+    refits_at_once = repeat.refits_at_once
+    refit_weights = repeat.refit_weights
+    refit_resampled = repeat.refit_resampled
+    _refit_draws = repeat._refit_draws
+    refit_draws = repeat.refit_draws
+    meat_in_partitions = repeat.meat_in_partitions
+
+    # Probabilities and indices at given parameters, and the designs of new data they need.
+    predict = scoring.predict
+    quantity = scoring.quantity
+    designs = scoring.designs
+    _matrix = scoring._matrix
+    offsets_for = scoring.offsets_for
+    design_for = scoring.design_for
 
     def __init__(
         self,
@@ -587,162 +599,6 @@ class SelectionModel(GenericLikelihoodModel):
             )
         return iterations(disp, method, maxiter)
 
-    def _fit_checked(self, *arguments: Any) -> Fit:
-        """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
-
-        From where it began, not from the solution: a coarse rule invents maxima.
-        """
-        fit = self._fit(*arguments)
-        if fit.solution.status is Status.NONFINITE:
-            return fit
-        found = self._accuracy_of(fit)
-        if not found.sufficient and not found.simulated and fit.method != "sgd":
-            finer = self.sibling(self.normalization, integration=self.integration.finer())
-            fit = finer._fit(*arguments)
-            found = replace(finer._accuracy_of(fit), replaced=found)
-        return replace(fit, accuracy=found)
-
-    def _accuracy_of(self, fit: Fit) -> Accuracy:
-        """Of the solution and, where that lies on a face, of the search that led there."""
-        fixed = isinstance(self.integration, Quadrature)
-        if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
-            searched = self._measured(fit.inner, fit.penalty, maximum=False)
-            if not searched.sufficient:
-                return searched
-        maximum = fit.solution.status.converged or fit.solution.status.boundary
-        assert isinstance(fit.model, SelectionModel)
-        return fit.model._measured(fit.solution, fit.penalty, maximum=maximum)
-
-    def _measured(self, solution: Solution, penalty: float, *, maximum: bool) -> Accuracy:
-        form, rule = self.parametrized.form, self.integration
-        whole_line = isinstance(form, FreeForm)
-        if not whole_line:  # which has a rule of its own
-            rule = rule.controlled()
-        finer = rule.finer()
-        objective = self.objective(penalty).with_form(
-            self.parametrize(self.normalization, finer).form
-        )
-        difference, shift = measure(objective, solution, self.estimated, maximum=maximum)
-
-        def words(rule: Integration) -> str:
-            return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
-
-        simulated = form.simulation is not None
-        return Accuracy(words(rule), words(finer), difference, shift, simulated)
-
-    def _fit(
-        self,
-        independent: Independent,
-        start_params: Floats | None,
-        method: Method,
-        penalty: float,
-        options: dict[str, Any],
-    ) -> Fit:
-        objective = self.objective(penalty)
-        spec = self.parametrized
-        options = dict(options)
-        n_starts = options.pop("n_starts", None)
-        if spec.kind == "free" and spec.free.all() and method == "newton":
-            if start_params is None:
-                return self._fit_closed(objective, independent, penalty, n_starts, options)
-            return self._fit_from(objective, independent, start_params, penalty, options)
-        start = None if start_params is None else self.expand(start_params)
-        maxima: tuple[Solution, ...] = ()
-        climbs: tuple[Climb, ...] = ()
-        if method == "sgd":
-            maxima = (maximize(self._sgd_objective(options), start, method="sgd", **options),)
-        elif start is None:
-            fixed = spec.values(np.zeros(spec.free.sum()))
-            at = (objective, independent.params, fixed, spec.free, n_starts, self._rarest_label())
-            if method == "newton":
-                found = search(*at, **options)
-                maxima, climbs, start = found.maxima, found.climbs, found.start
-            else:
-                start = tops(*at)[0]
-        if not maxima:
-            ended = maximize(objective, start, method=method, free=self.estimated, **options)
-            maxima = (at_corner(objective, ended),)
-        used = None if start is None else start[self.estimated]
-        solution = maxima[0]
-        face = self._face_of(solution)
-        if face is not None:
-            # With the dependence held the coefficients are those that the search ended with.
-            held = None if face == "independent" else solution.params[: len(independent.params)]
-            on_face = self.sibling(face)._fit(independent, held, method, penalty, options)
-            fit = replace(named(on_face, solution.status), inner=solution)
-        else:
-            faces = {"independent": independent.value}
-            fit = Fit(self, solution, independent, method, used, penalty, faces)
-        others = tuple((self, other) for other in maxima[1:])
-        return replace(fit, climbs=climbs, maxima=((fit.model, fit.solution), *others))
-
-    def maximum(self, independent: Independent) -> Solution:
-        """The maximum of the likelihood, without anything around it."""
-        return self._fit(independent, None, "newton", 0.0, {}).solution
-
-    def _fit_closed(
-        self,
-        objective: Objective,
-        independent: Independent,
-        penalty: float,
-        n_starts: int | None,
-        options: dict[str, Any],
-    ) -> Fit:
-        """The free model: its faces, its interior from their maxima, and the highest of all."""
-        more = {} if n_starts is None else {"n_starts": n_starts}
-        fits = [
-            (status, self.sibling(face)._fit(independent, None, "newton", penalty, options | more))
-            for status, face in self._faces.items()
-            # rho = -1 and a flat top are places on a face that is there; no dependence is a point
-            # of the loading form
-            if status not in (Status.RHO_MINUS, Status.FLAT) and face != "independent"
-        ]
-        places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
-        where, best = max(fits, key=lambda pair: comparable(pair[1].solution))
-        inner = search_interior(objective, places, comparable(best.solution), n_starts, **options)
-        faces = {"independent": independent.value}
-        faces |= {label(fit.model.normalization): fit.solution.value for _, fit in fits}
-        interior = inner.maxima[0]
-        found = [pair for _, fit in fits for pair in fit.maxima]
-        if comparable(interior) > comparable(best.solution) and not interior.status.boundary:
-            faces["free"] = interior.value
-            fit = Fit(self, interior, independent, "newton", None, penalty, faces)
-        else:
-            minus = where is Status.RHO_PLUS and best.solution.params[-1] < 0
-            status = Status.RHO_MINUS if minus else where
-            fit = replace(named(best, status), faces=faces, inner=interior)
-        found = [(fit.model, fit.solution), *found, *((self, s) for s in inner.maxima)]
-        return replace(fit, climbs=inner.climbs, maxima=humps(found))
-
-    def _fit_from(
-        self,
-        objective: Objective,
-        independent: Independent,
-        start_params: Floats,
-        penalty: float,
-        options: dict[str, Any],
-    ) -> Fit:
-        """The free model from the user's start values, and the face that this leads to."""
-        solution = maximize(objective, self.expand(start_params), **options)
-        faces = {"independent": independent.value}
-        fit = Fit(self, solution, independent, "newton", start_params, penalty, faces)
-        if solution.status.boundary:
-            face = self.sibling(self._faces[solution.status])._fit(
-                independent, None, "newton", penalty, options
-            )
-            faces[label(face.model.normalization)] = face.solution.value
-            if face.solution.value >= solution.value:
-                fit = replace(named(face, solution.status), faces=faces, inner=solution)
-        return replace(fit, maxima=((fit.model, fit.solution),))
-
-    def _rarest_label(self) -> float:
-        """Share of the rows that have the rarer label; in partitions it is not looked for."""
-        if self.in_partitions:
-            return 0.5
-        y = self.design.y[self.design.labelled]
-        ones = float((y > 0.5).sum())
-        return min(ones, len(y) - ones) / self.design.nobs
-
     def check_refit_options(
         self,
         method: str,
@@ -770,57 +626,6 @@ class SelectionModel(GenericLikelihoodModel):
             "does not have them"
         )
 
-    def _face_of(self, solution: Solution) -> Normalization | None:
-        """The normalization of the face on which a search that ended at a bound goes on."""
-        status, spec = solution.status, self.parametrized
-        if not status.boundary:
-            return None
-        if spec.kind == "free" and spec.free.all():
-            return self._faces[status]
-        at = dependence(spec.kind, solution.params[self.k_outcome + self.k_select :])
-        if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
-            return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
-        limit = self._faces.get(status)
-        if limit == "independent":
-            return limit
-        return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
-
-    def _check_separation(self) -> None:
-        """Raise with the column and the remedies where an equation separates perfectly."""
-        if self.in_partitions:  # separated rows are so in any sample of them
-            self._check_separation_of(self.plain_rows().spread(SEPARATION_ROWS))
-            return
-        d = self.design.counted
-        seen = d.labelled
-        check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
-        check_separation(d.s, d.W, d.select_names, "selection")
-
-    @one_thread()
-    def _check_separation_of(self, rows: Rows) -> None:
-        seen = rows.tilt > 0
-        y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
-        X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W.mT.cpu().numpy()
-        check_separation(y, X, self.design.outcome_names, "outcome")
-        check_separation(seen.cpu().numpy().astype(float), W, self.design.select_names, "selection")
-
-    def meat_in_partitions(
-        self,
-        objective: PartitionedObjective,
-        theta: Floats,
-        cov_type: str,
-        groups: tuple[str, ...],
-        use_correction: bool,
-    ) -> Meat:
-        """Meat of rows in partitions, at the engine's parameters."""
-        counts, at = self.design.counts, objective.as_theta(theta)
-        sampling = self.design.weight_kind == "prob_weights"
-        if cov_type != "cluster":
-            matrix = objective.opg(at, sampling=sampling).cpu().numpy()
-            return Meat(matrix, float(counts.rows) if sampling else counts.observations)
-        self.check_rows_at_hand()
-        assert self._frames is not None
-        return meat_by_keys(objective, self._frames, at, groups, use_correction=use_correction)
-
     def _fit_zeros(
         self,
         keep_index: Any = None,
@@ -843,225 +648,3 @@ class SelectionModel(GenericLikelihoodModel):
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)
         return SelectionResultsWrapper(part._results.embed(self, kept))
-
-    # -- predictions -------------------------------------------------------------------------------
-
-    def predict(
-        self,
-        params: Any,
-        exog: Any = None,
-        exog_select: Any = None,
-        *,
-        which: str = "mean",
-        offset: Any = None,
-        offset_select: Any = None,
-    ) -> Floats:
-        """Probabilities and indices at given designs.
-
-        Parameters
-        ----------
-        params : array_like
-        exog, exog_select : array_like, optional
-            (m, p) and (m, k) designs; by default those of the model. Only those that ``which``
-            needs are read.
-        which : str
-            "mean": P(y = 1) in the population; "linear", "linear-select": the indices;
-            "prob-select": P(s = 1); "mean-selected", "mean-unselected": P(y = 1 | s);
-            "p11", "p10", "p01", "p00": P(y, s).
-        offset, offset_select : array_like, optional
-            By default the model's own where its own design is used, else zero. Results read new
-            data's offsets themselves where the model's were given by column name.
-        """
-        quantity = self.quantity(params, which)
-        return quantity.value(self.designs(which, exog, exog_select, offset, offset_select))
-
-    def quantity(self, params: Any, which: str) -> Quantity:
-        """What is predicted, at these parameters."""
-        check_which(which)
-        full, spec = self.expand(params), self.parametrized
-        beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
-        return Quantity(spec.form, which, beta, gamma, dependence, spec.free)
-
-    def designs(
-        self,
-        which: str,
-        exog: Any = None,
-        exog_select: Any = None,
-        offset: Any = None,
-        offset_select: Any = None,
-    ) -> Designs:
-        """The rows of :meth:`predict`, checked; only the designs that ``which`` needs."""
-        check_which(which)
-        if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
-            raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
-        if self.in_partitions and exog is None and exog_select is None:
-            self.design.refuse("a prediction")
-        if exog is None:
-            offset = self.offset if offset is None else offset
-        if exog_select is None:
-            offset_select = self.offset_select if offset_select is None else offset_select
-        X = W = None
-        if which in NEEDS_OUTCOME:
-            X = self._matrix(self.exog, exog, self.design.outcome_names, "exog")
-            offset = _vector(offset, len(X), "offset")
-        if which in NEEDS_SELECT:
-            W = self._matrix(self.exog_select, exog_select, self.design.select_names, "exog_select")
-            offset_select = _vector(offset_select, len(W), "offset_select")
-        if X is not None and W is not None and len(X) != len(W):
-            raise ValueError(
-                f"exog has {len(X)} rows and exog_select {len(W)}; which={which!r} needs both for "
-                "the same rows"
-            )
-        return Designs(
-            X, W, offset if X is not None else None, offset_select if W is not None else None
-        )
-
-    def _matrix(self, own: Any, given: Any, names: tuple[str, ...], argument: str) -> Floats:
-        """The rows given, or the model's own."""
-        if given is not None:
-            return new_matrix(given, names, argument)
-        if own is None:
-            raise NotInMemoryError(
-                f"{argument} is needed: the data have been removed from this model"
-            )
-        return np.asarray(own)
-
-    def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
-        """Offsets of new ``data`` that ``which`` needs: as given, or their own named column."""
-        found = []
-        needed = (which in NEEDS_OUTCOME, which in NEEDS_SELECT)
-        for name, read, value in zip(self.offset_columns, needed, given, strict=True):
-            if value is None and name is not None and read:
-                frame = as_frame(data)
-                if name not in frame:
-                    raise ValueError(f"data lacks the offset column {name!r} of this model")
-                check_unique(frame, [name])
-                value = as_floats(frame[name], name)
-            found.append(value)
-        return found[0], found[1]
-
-    def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
-        """Designs of new ``data`` through the stored formulas: only those that ``which`` needs."""
-        check_which(which)
-        outcome, select = self.design.outcome_spec, self.design.select_spec
-        if outcome is None or select is None:
-            raise ValueError("data needs a model built from formulas; pass exog and exog_select")
-        return (
-            rebuild(outcome, data) if which in NEEDS_OUTCOME else None,
-            rebuild(select, data) if which in NEEDS_SELECT else None,
-        )
-
-    # -- refits of the same rows under other weights, labels or draws ------------------------------
-
-    def batchable(self) -> bool:
-        """Whether every step of a fit can be repeated as a batch."""
-        return True
-
-    def refits_at_once(self, params: Floats) -> int:
-        """Refits of a batch near ``params`` that fit into the memory budget."""
-        return self.objective().members_at_once(self.expand(params))
-
-    @one_thread_a_step
-    def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Newton fits under B sets of row weights.
-
-        Parameters
-        ----------
-        weights : ndarray
-            (B, n) in the order of the model's rows, in place of its own weights.
-        start_params : ndarray
-            (P,) where all of them start.
-        penalty : float
-            As in ``fit``.
-        **options
-            Of :func:`maximize_many`: maxiter, gtol, chunk.
-
-        Yields
-        ------
-        Solution or str
-            In the order of the weights, each with its own status, or why there is none.
-        """
-        rows = self.rows
-        by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
-        start = self.expand(start_params)[None]
-        chunks = maximize_many(
-            self.objective(penalty), start, free=self.estimated, weights=by_row, **options
-        )
-        for chunk in chunks:
-            yield from chunk
-
-    def refit_resampled(
-        self,
-        n_rep: int,
-        rng: np.random.Generator,
-        start_params: Floats,
-        penalty: float = 0.0,
-        *,
-        weighted: bool = False,
-        groups: str | None = None,
-        **options: Any,
-    ) -> Iterator[Solution | str]:
-        """Newton fits to resamples of rows in partitions, drawn where the rows are.
-
-        Parameters
-        ----------
-        groups : str, optional
-            Column of the data whose clusters are drawn, not rows.
-        """
-        rows, counts = self.plain_rows(), self.design.weight_kind == "freq_weights"
-        clusters = None
-        if groups is not None:
-            assert self._frames is not None
-            clusters = find_clusters(rows, self._frames, groups)
-        draws = draw_resamples(
-            rows, n_rep, rng, weighted=weighted, counts=counts, clusters=clusters
-        )
-        return self._refit_draws(draws, start_params, penalty, **options)
-
-    @one_thread_a_step
-    def _refit_draws(
-        self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Newton fits to given resamples of rows in partitions."""
-
-        def drawn(which: NDArray[np.int64]) -> PartitionedRows:
-            return draws.members(which).rows(self.rows)
-
-        form, members = self.parametrized.form, np.arange(len(draws))
-        objective = ResampledObjective(drawn, members, form, penalty=penalty)
-        start = self.expand(start_params)[None]
-        for chunk in maximize_many(objective, start, free=self.estimated, **options):
-            yield from chunk
-
-    @one_thread_a_step
-    def refit_draws(
-        self, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution]:
-        """Newton fits of ``n_sets`` sets of draws, from ``start_params``; ``penalty`` is fit's."""
-        simulation = self.parametrized.form.simulation
-        if not isinstance(simulation, Simulation):
-            raise ValueError(
-                "the model is integrated by quadrature, which has no simulation error; it needs "
-                "integration='simulation'"
-            )
-        rows, objective = self.rows, self.objective(penalty)
-        start = self.expand(start_params)[None]
-        # Draws belong to keys, so keys that no row of the data has give independent draws.
-        span = int(rows.key.max()) + 1
-        size = options.pop("chunk", None) or objective.members_at_once(start[0])
-        for first in range(0, n_sets, size):
-            sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
-            redrawn = objective.with_rows(rekeyed(rows, rows.key + span * sets[:, None]))
-            for chunk in maximize_many(redrawn, start, free=self.estimated, **options):
-                yield from chunk
-
-
-def _vector(values: Any, n: int, name: str) -> Floats | None:
-    if values is None:
-        return None
-    vector = as_floats(values, name)
-    if vector.shape not in ((), (n,)):
-        raise ValueError(f"{name} must be one number or {n}, got shape {vector.shape}")
-    return np.broadcast_to(vector, n)

@@ -1,0 +1,159 @@
+"""Many refits of one model as a batch: the same rows under other weights, labels or draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..kernel.integration import Simulation
+from ..kernel.threads import one_thread_a_step
+from ..large.build import find_clusters, meat_by_keys
+from ..large.partitions import PartitionedObjective, PartitionedRows
+from ..large.resamples import ResampledObjective, Resamples, draw_resamples
+from ..optimize.batches import rekeyed
+from ..optimize.maximize import maximize_many
+from ..optimize.solution import Solution
+from ..post.covariance import Meat
+from ..types import Floats
+
+if TYPE_CHECKING:
+    from .selection import SelectionModel
+
+
+def batchable(self: SelectionModel) -> bool:
+    """Whether every step of a fit can be repeated as a batch."""
+    return True
+
+
+def refits_at_once(self: SelectionModel, params: Floats) -> int:
+    """Refits of a batch near ``params`` that fit into the memory budget."""
+    return self.objective().members_at_once(self.expand(params))
+
+
+@one_thread_a_step
+def refit_weights(
+    self: SelectionModel,
+    weights: Floats,
+    start_params: Floats,
+    penalty: float = 0.0,
+    **options: Any,
+) -> Iterator[Solution | str]:
+    """Newton fits under B sets of row weights.
+
+    Parameters
+    ----------
+    weights : ndarray
+        (B, n) in the order of the model's rows, in place of its own weights.
+    start_params : ndarray
+        (P,) where all of them start.
+    penalty : float
+        As in ``fit``.
+    **options
+        Of :func:`maximize_many`: maxiter, gtol, chunk.
+
+    Yields
+    ------
+    Solution or str
+        In the order of the weights, each with its own status, or why there is none.
+    """
+    rows = self.rows
+    by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
+    start = self.expand(start_params)[None]
+    chunks = maximize_many(
+        self.objective(penalty), start, free=self.estimated, weights=by_row, **options
+    )
+    for chunk in chunks:
+        yield from chunk
+
+
+def refit_resampled(
+    self: SelectionModel,
+    n_rep: int,
+    rng: np.random.Generator,
+    start_params: Floats,
+    penalty: float = 0.0,
+    *,
+    weighted: bool = False,
+    groups: str | None = None,
+    **options: Any,
+) -> Iterator[Solution | str]:
+    """Newton fits to resamples of rows in partitions, drawn where the rows are.
+
+    Parameters
+    ----------
+    groups : str, optional
+        Column of the data whose clusters are drawn, not rows.
+    """
+    rows, counts = self.plain_rows(), self.design.weight_kind == "freq_weights"
+    clusters = None
+    if groups is not None:
+        assert self._frames is not None
+        clusters = find_clusters(rows, self._frames, groups)
+    draws = draw_resamples(rows, n_rep, rng, weighted=weighted, counts=counts, clusters=clusters)
+    return self._refit_draws(draws, start_params, penalty, **options)
+
+
+@one_thread_a_step
+def _refit_draws(
+    self: SelectionModel,
+    draws: Resamples,
+    start_params: Floats,
+    penalty: float = 0.0,
+    **options: Any,
+) -> Iterator[Solution | str]:
+    """Newton fits to given resamples of rows in partitions."""
+
+    def drawn(which: NDArray[np.int64]) -> PartitionedRows:
+        return draws.members(which).rows(self.rows)
+
+    form, members = self.parametrized.form, np.arange(len(draws))
+    objective = ResampledObjective(drawn, members, form, penalty=penalty)
+    start = self.expand(start_params)[None]
+    for chunk in maximize_many(objective, start, free=self.estimated, **options):
+        yield from chunk
+
+
+@one_thread_a_step
+def refit_draws(
+    self: SelectionModel, n_sets: int, start_params: Floats, penalty: float = 0.0, **options: Any
+) -> Iterator[Solution]:
+    """Newton fits of ``n_sets`` sets of draws, from ``start_params``; ``penalty`` is fit's."""
+    simulation = self.parametrized.form.simulation
+    if not isinstance(simulation, Simulation):
+        raise ValueError(
+            "the model is integrated by quadrature, which has no simulation error; it needs "
+            "integration='simulation'"
+        )
+    rows, objective = self.rows, self.objective(penalty)
+    start = self.expand(start_params)[None]
+    # Draws belong to keys, so keys that no row of the data has give independent draws.
+    span = int(rows.key.max()) + 1
+    size = options.pop("chunk", None) or objective.members_at_once(start[0])
+    for first in range(0, n_sets, size):
+        sets = torch.arange(first + 1, min(first + size, n_sets) + 1, device=rows.device)
+        redrawn = objective.with_rows(rekeyed(rows, rows.key + span * sets[:, None]))
+        for chunk in maximize_many(redrawn, start, free=self.estimated, **options):
+            yield from chunk
+
+
+def meat_in_partitions(
+    self: SelectionModel,
+    objective: PartitionedObjective,
+    theta: Floats,
+    cov_type: str,
+    groups: tuple[str, ...],
+    use_correction: bool,
+) -> Meat:
+    """Meat of rows in partitions, at the engine's parameters."""
+    counts, at = self.design.counts, objective.as_theta(theta)
+    sampling = self.design.weight_kind == "prob_weights"
+    if cov_type != "cluster":
+        matrix = objective.opg(at, sampling=sampling).cpu().numpy()
+        return Meat(matrix, float(counts.rows) if sampling else counts.observations)
+    self.check_rows_at_hand()
+    assert self._frames is not None
+    return meat_by_keys(objective, self._frames, at, groups, use_correction=use_correction)
