@@ -146,7 +146,7 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
 
 
 def _covariance(results: SelectionResults, influence: Floats) -> Floats:
-    """Of estimates, from the rows' influence on them."""
+    """Return the covariance of estimates from the rows' influence on them."""
     design = results.model.design
     counts = design.weights if design.weight_kind == "freq_weights" else None
     return influence_covariance(influence, counts, results._clusters("hausman_test"))

@@ -485,7 +485,7 @@ def _is_one_of(column: Floats, basis: Floats) -> bool:
 
 
 def _smallest_eigenvalue(gram: Floats) -> float:
-    """Of X'X with the columns of X scaled to unit length; zero if a column is."""
+    """Return the smallest eigenvalue of X'X, columns scaled to unit length; zero if one is zero."""
     norms = np.sqrt(np.diag(gram))
     if not np.isfinite(gram).all() or (norms == 0).any():
         return 0.0

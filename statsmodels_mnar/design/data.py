@@ -392,7 +392,7 @@ def _design(
 
 
 def selection_name(outcome: Formula, select: Formula) -> str:
-    """Of the selection indicator, which may be that the outcome is observed."""
+    """Return the name of the selection indicator, or of "the outcome is observed"."""
     return f"{outcome.lhs}_observed" if select.lhs is None else select.lhs
 
 

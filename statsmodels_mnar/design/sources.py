@@ -28,13 +28,13 @@ class Source(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the chunks, for errors."""
+        """Names of the chunks, for errors."""
 
     def readers(self, columns: Sequence[str]) -> list[Reader]:
         """A function for each chunk that reads these columns of it."""
 
     def delayed(self, columns: Sequence[str]) -> list[Any]:
-        """The same as dask's delayed values."""
+        """Return the chunks as dask's delayed values."""
 
 
 def find_source(data: Any, partition_rows: int, *, split: bool) -> Source | None:

@@ -132,7 +132,7 @@ def _log_space(
     a: Tensor, b: Tensor, lnsigma: Tensor, athrho: Tensor,
     block: Block, nodes: Nodes, member: Tensor, row: Tensor, order: int,
 ) -> RowTerms:  # fmt: skip
-    """The same for single rows, without leaving log space.
+    """Evaluate the likelihood of individual rows in log space.
 
     Row ``row[i]`` of member ``member[i]`` has the indices a[i], b[i], (m,), and its parameters in
     lnsigma[i], athrho[i], (m, 1).

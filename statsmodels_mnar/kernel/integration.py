@@ -371,7 +371,7 @@ class Simulation:
         return int(self.rng)  # type: ignore[arg-type]  # __post_init__ replaces generators
 
     def again(self, step: int) -> Simulation:
-        """The same design with the draws of step ``step`` of an optimiser that redraws."""
+        """Return these settings with the draws of step ``step`` of an optimiser that redraws."""
         state = np.random.SeedSequence([self.seed, step]).generate_state(1)
         return replace(self, rng=int(state[0]))
 

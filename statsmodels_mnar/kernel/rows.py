@@ -323,7 +323,7 @@ class Rows:
 
     @one_thread()
     def take(self, positions: np.ndarray) -> Rows:
-        """Some of the sorted rows, which keep their keys and the columns' scale."""
+        """Return the rows at these sorted positions, with their keys and the columns' scale."""
         positions = np.sort(positions)
         index = torch.as_tensor(positions, device=self.device)
         segments: list[tuple[Kind, int, int]] = []
@@ -400,7 +400,7 @@ class Rows:
         )
 
     def members(self, index: Tensor) -> Rows:
-        """Some members of a batch that has rows of its own."""
+        """Return the members at these positions of a batch that has rows of its own."""
         if not self.batched:
             return self
         kept = {}
@@ -437,7 +437,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: np.ndarray, weights: np.ndarray | None = None) -> Moments:
-        """Of an (n, p) design."""
+        """Return the moments of an (n, p) design."""
         weights = np.ones(len(X)) if weights is None else weights
         total = float(weights.sum())
         mean = weights @ X / (total or 1.0)

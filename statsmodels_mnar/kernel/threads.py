@@ -33,7 +33,7 @@ Given = ParamSpec("Given")
 
 
 class _Own(threading.local):
-    """Of each thread."""
+    """State that each thread has for itself."""
 
     users: int | None = None  # the user's number of threads, while ours is one
     depth = 0

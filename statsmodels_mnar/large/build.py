@@ -30,7 +30,7 @@ from .resamples import Clusters, Codes
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Of one partition, or of all."""
+    """What is known of one partition, or of all."""
 
     labelled: Floats  # (., q) triangular: inner products of (X, W, offset_select, 1)
     unlabelled: Floats  # (., q)

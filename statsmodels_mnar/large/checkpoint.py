@@ -235,7 +235,7 @@ def _numbers(values: list[int]) -> str:
 
 
 def signature(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """The same for the same call, in any process."""
+    """Return a text that is the same for the same call, in any process."""
     digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
     for arg in args:
         digest.update(_canonical(arg))

@@ -98,13 +98,13 @@ class PartitionedRows:
         return sum(count.get(kind, 0) for count in self.counts)
 
     def derive(self, function: Callable[..., Rows], *args: Any) -> PartitionedRows:
-        """The same rows with other labels or columns, made anew in each pass."""
+        """Return rows with other labels or columns, which are made anew in each pass."""
         made = PartitionedRows.gathered(self.parts.derive(function, *args))
         tag = f"{self.tag}{signature(function, args)}"
         return replace(made, tag=tag, session=self.session)
 
     def softened(self, kind: Kind, function: Callable[..., Rows], *args: Any) -> PartitionedRows:
-        """The same rows with other labels, where the closed ones have become of this kind."""
+        """Return rows with other labels, whose closed rows have become of this kind."""
         counts = tuple(
             {kind if own == "closed" else own: n for own, n in count.items()}
             for count in self.counts
@@ -147,7 +147,7 @@ class PartitionedRows:
         return total
 
     def take(self, positions: np.ndarray) -> Rows:
-        """Some rows, by their position in the order that all rows would have in one piece."""
+        """Return rows by their position in the order that all rows would have in one piece."""
         ends: dict[tuple[Kind, int], int] = {}
         end = 0
         for kind in get_args(Kind):
@@ -166,7 +166,7 @@ class PartitionedRows:
         return replace(joined, scale=self.scale, ridge=self.ridge)
 
     def spread(self, count: int) -> Rows:
-        """Some of the rows, spread evenly over the partitions."""
+        """Return a sample of rows, spread evenly over the partitions."""
         return self.take(np.unique(np.linspace(0, self.n - 1, count).astype(np.int64)))
 
     # -- binary regressions ------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class PartitionedRows:
     def fit_binaries(
         self, equation: str, link: Link, start: Tensor, penalty: float = 0.0
     ) -> BinaryFits:
-        """The same for each member of a batch, from (B, .) coefficients."""
+        """Fit one equation for each member of a batch, from (B, .) start values."""
 
         def evaluate(beta: Tensor, order: int) -> BinarySums:
             return self.sum(_binary_sums, equation, link, beta, order)
@@ -225,7 +225,7 @@ class PartitionedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Of one partition."""
+    """Measures of one partition."""
 
     n: int
     counts: dict[Kind, int]

@@ -88,7 +88,7 @@ class Resamples:
         return len(self.seeds)
 
     def members(self, which: np.ndarray) -> Resamples:
-        """Some of them."""
+        """Return the replicates at the given positions."""
         drawn = None if self.drawn is None else self.drawn[which]
         return replace(self, seeds=tuple(self.seeds[i] for i in which), drawn=drawn)
 

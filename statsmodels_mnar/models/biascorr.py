@@ -114,7 +114,7 @@ class BiasCorrRefits(SelectionModel):
     def _refit_draws(
         self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
-        """The same for resamples of rows in partitions, by sums over them."""
+        """Refit resamples of rows in partitions, by sums over them."""
         plain, form = self.plain_rows(), self.parametrized.form
         start = self.expand(start_params)[None]
         size = options.pop("chunk", None) or self.objective().members_at_once(start[0])

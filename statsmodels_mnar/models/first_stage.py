@@ -470,11 +470,11 @@ class Softening:
 
     @property
     def kind(self) -> Kind:
-        """Of the unlabelled rows."""
+        """Kind of the unlabelled rows after softening."""
         return "closed" if self.soft_selection == 0.0 else "soft"
 
     def members(self, which: Sequence[int]) -> Softening:
-        """Some members of a batch."""
+        """Return the members of a batch at these positions."""
 
         def some(values: Any) -> Any:
             return tuple(values[i] for i in which) if isinstance(values, tuple) else values
@@ -485,7 +485,7 @@ class Softening:
         )
 
     def indices(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of g_s and of g_y, (n,) or (B, n)."""
+        """Return the indices of g_s and of g_y, (n,) or (B, n)."""
         zeta, theta = (rows.X.new_tensor(coef) for _, coef in (self.select, self.outcome))
         return zeta @ rows.W + rows.offset_select, theta @ rows.X + rows.offset
 

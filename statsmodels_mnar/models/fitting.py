@@ -203,7 +203,7 @@ def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
 
 
 def _accuracy_of(self: SelectionModel, fit: Fit) -> Accuracy:
-    """Of the solution and, where that lies on a face, of the search that led there."""
+    """Return the accuracy of the solution and, on a face, of the search that led there."""
     fixed = isinstance(self.integration, Quadrature)
     if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
         searched = _measured(self, fit.inner, fit.penalty, maximum=False)

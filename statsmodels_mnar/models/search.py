@@ -311,7 +311,7 @@ def _atcorr(objective: Objective, solution: Solution) -> float:
 
 
 def atanh_error_corr(form: Any, values: Floats) -> float:
-    """Of dependence parameters of any form; finite at the bounds that forms have."""
+    """Return atanh of the error correlation at a form's parameters; finite at its bounds."""
     if isinstance(form, CorrelationForm):
         return float(values[1])
     kind: Parametrization = "loading" if isinstance(form, LoadingForm) else "free"

@@ -293,7 +293,7 @@ class SelectionModel(GenericLikelihoodModel):
         raise NotImplementedError
 
     def sibling(self, normalization: Normalization, **changes: Any) -> Self:
-        """The same data under another normalization; the rows on the device are shared."""
+        """Return a model of the same data under another normalization; it shares the rows."""
         other = self.rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._held_ridge = self._held_ridge

@@ -97,7 +97,7 @@ def fit_binaries(
     maxiter: int = 50,
     start: Tensor | None = None,
 ) -> BinaryFits:
-    """The same for B sets of row weights at once.
+    """Fit under B sets of row weights at once.
 
     Both links' log-likelihoods are concave; a step that does not raise them is halved.
 
@@ -307,7 +307,7 @@ def fit_independents(
 
 
 def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Of the outcome's and of selection's columns."""
+    """Return the ridges of the outcome's and of selection's columns."""
     p, ridge = rows.X.shape[-2], torch.as_tensor(rows.ridge, device=rows.device)
     return ridge[..., :p, :p], ridge[..., p:, p:]
 

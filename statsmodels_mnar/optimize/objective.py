@@ -77,7 +77,7 @@ class Likelihood:
         raise NotImplementedError
 
     def members(self, index: Tensor) -> Any:
-        """Some members of a batch that have rows of their own."""
+        """Return members of a batch that have rows of their own."""
         raise NotImplementedError
 
     def totals(self, weights: Tensor | None = None) -> Tensor:
@@ -85,7 +85,7 @@ class Likelihood:
         return torch.tensor(self.total_weight, dtype=torch.float64, device=self.device)
 
     def with_form(self, form: Form) -> Any:
-        """The same rows under another form or integration."""
+        """Return the objective of the same rows under another form or integration."""
         raise NotImplementedError
 
     def sample(self, count: int) -> Any:
@@ -114,7 +114,7 @@ class Likelihood:
         return theta
 
     def _penalised(self, theta: Tensor, at: Evaluation, total: Tensor) -> Evaluation:
-        """Less the ridge, for rows of this total weight, (B,) or (1,)."""
+        """Subtract the ridge, for rows of this total weight, (B,) or (1,)."""
         if self.penalty == 0.0:
             return at
         alpha = self.penalty * total
@@ -246,7 +246,7 @@ class Objective(Likelihood):
         self._draws_size = 0  # of their blocks
 
     def with_form(self, form: Form) -> Objective:
-        """The same rows under another form or integration."""
+        """Return the objective of the same rows under another form or integration."""
         changed = self._changed(self.rows, form)
         if form.simulation == self.form.simulation:
             changed._draws, changed._draws_size = self._draws, self._draws_size

@@ -37,7 +37,7 @@ class Parametrized:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the dependence parameters that are estimated."""
+        """Names of the dependence parameters that are estimated."""
         return tuple(n for n, v in zip(self.form.names, self.fixed, strict=True) if v is None)
 
     def values(self, estimated: NDArray[np.float64]) -> NDArray[np.float64]:

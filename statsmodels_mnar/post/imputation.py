@@ -61,7 +61,7 @@ class Pooled:
         return pd.DataFrame(total, index=self.names, columns=self.names)
 
     def cov_params(self) -> pd.DataFrame:
-        """The same, by statsmodels' name."""
+        """Covariance of the estimates, by the name that statsmodels has for it."""
         return self.cov
 
     @property

@@ -138,7 +138,7 @@ def _kind(x: Floats, dummy: bool, count: bool) -> Kind:
 
 
 def kind_of(whole: bool, low: float, high: float, *, dummy: bool, count: bool) -> Kind:
-    """Of a column with values between these, which are integers if ``whole``."""
+    """Return the kind of a column with values between these, integers if ``whole``."""
     whole = whole and low >= 0.0
     if whole and high == 1.0:
         return "dummy" if dummy else "slope"

@@ -299,7 +299,7 @@ class PopulationMetrics:
 
     @cached_property
     def labelled_figures(self) -> dict[str, Figure]:
-        """The same of the labelled rows alone."""
+        """Each figure of the labelled rows alone, by its name."""
         seen = self.labelled
         return figures(self.score[seen], self.labels[seen], self.weights[seen], counts=self.counts)
 

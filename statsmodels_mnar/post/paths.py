@@ -41,7 +41,7 @@ class Inner(FreeForm):
 
 @dataclass(frozen=True)
 class InnerCorrelation(CorrelationForm):
-    """The same in the coordinates (mix, atcorr)."""
+    """The interior of the free form in the coordinates (mix, atcorr)."""
 
     lower: ClassVar[tuple[float, ...]] = (-3.0, CorrelationForm.lower[1])
     upper: ClassVar[tuple[float, ...]] = (2.0, CorrelationForm.upper[1])

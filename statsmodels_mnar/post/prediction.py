@@ -76,12 +76,12 @@ class Jet:
         return slopes[:, None] * slopes
 
     def exp(self) -> Jet:
-        """Of log P, P."""
+        """Return the derivatives of P from those of log P."""
         p = np.exp(self.value)
         return Jet(p, p * self.first, p * (self.second + self._squares(self.first)))
 
     def log(self) -> Jet:
-        """Of P, log P."""
+        """Return the derivatives of log P from those of P."""
         p = self.value
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = self.first / p
@@ -305,7 +305,7 @@ class Quantity:
         return len(self.beta) + len(self.gamma) + int(self.free.sum())
 
     def coefficients(self, outcome: int | None, select: int | None) -> tuple[float, float]:
-        """Of a variable in these columns of the designs; 0 where it is absent."""
+        """Return the coefficients of a variable in these columns of the designs; 0 if absent."""
         return (
             0.0 if outcome is None else self.beta[outcome],
             0.0 if select is None else self.gamma[select],

@@ -31,7 +31,7 @@ from .covariance import invert
 
 @dataclass(frozen=True, slots=True)
 class StackedRows:
-    """Some of the rows, with what the stacked equations read of them."""
+    """A block of rows, with what the stacked equations read of them."""
 
     X: Floats  # (n, p)
     W: Floats  # (n, k)
@@ -84,7 +84,7 @@ def first_sums(rows: StackedRows, how: Stages) -> tuple[Floats, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """Of the total score, and the inverse Hessians of the first stages."""
+    """Derivatives of the total score, and the inverse Hessians of the first stages."""
 
     select: Floats  # (k, k)
     outcome: Floats  # (p, p)

@@ -89,7 +89,7 @@ class Replicates:
         )
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """The same as a table to print, with what failed below it; ``alpha`` of the intervals."""
+        """Table to print, with what failed below it; ``alpha`` of the intervals."""
         frame = self.summary_frame(alpha)
         cells = [[f"{v:.4f}" for v in row] for row in frame.to_numpy()]
         smry = SectionedSummary()
@@ -239,7 +239,7 @@ class BootstrapResults(Replicates):
         return pd.DataFrame.from_dict(rows, orient="index", columns=[0, 1])
 
     def apply(self, function: Callable[[Any], Any]) -> BootstrapResults:
-        """The same replicates of another quantity, such as an effect or a prevalence.
+        """Compute another quantity, such as an effect or a prevalence, for every replicate.
 
         Its standard error and intervals need no delta method, and hold where replicates lie on a
         boundary, at which coefficients have other scales but effects do not.
@@ -373,7 +373,7 @@ def _partitioned_refits(
     weighted: bool,
     options: dict[str, Any],
 ) -> Iterator[Solution | str]:
-    """Of rows in partitions, which draw their own weights."""
+    """Refit rows in partitions, which draw their own weights."""
     options = dict(options)
     if options.pop("method") != "newton":
         raise ValueError("a bootstrap of rows in partitions needs method='newton'")

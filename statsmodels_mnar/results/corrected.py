@@ -62,7 +62,7 @@ class BiasCorrResults(SelectionResults):
 
     @property
     def pseudolabels(self) -> pd.Series:
-        """Of the unlabelled rows, on their index."""
+        """Pseudolabels of the unlabelled rows, on their index."""
         missing = ~self.model.design.labelled
         labels = self.model.training_design.y[missing]
         return pd.Series(labels, index=self.model.design.index[missing], name="pseudolabel")

@@ -329,7 +329,7 @@ def _by_partition(
     dummy: bool,
     count: bool,
 ) -> tuple[list[str], Floats, Floats | None]:
-    """The same of rows in partitions."""
+    """Compute effects of columns for rows in partitions."""
     design, rows = self.model.design, self.model.plain_rows()
     if weights is not None or at in ("median", "all"):
         design.refuse("weights" if weights is not None else f"what at={at!r} reads")
@@ -368,7 +368,7 @@ def _by_data(
     dummy: bool = True,
     count: bool = False,
 ) -> tuple[list[str], Floats, Floats | None]:
-    """The same of variables of the data, by differences between two designs."""
+    """Compute effects of variables of the data, by differences between two designs."""
     frame, own = _data_rows(self, data)
     share = average_weights(weights, own, len(frame), "weights")
     found = []

@@ -441,7 +441,7 @@ def _scalar(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages behind the numbers."""
+    """Return the versions of Python and of the packages behind the numbers."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

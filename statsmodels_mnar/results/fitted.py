@@ -259,7 +259,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     def get_robustcov_results(
         self, cov_type: str = "HC0", **cov_kwds: Any
     ) -> SelectionResultsWrapper:
-        """The same estimates with another covariance.
+        """Return these estimates with another covariance.
 
         Parameters
         ----------
@@ -488,7 +488,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @cache_readonly
     def llr_pvalue(self) -> float:
-        """Of the likelihood ratio against constants alone."""
+        """P-value of the likelihood ratio against constants alone."""
         return float(stats.chi2.sf(self.llr, self.df_modelwc - 2))
 
     @cache_readonly

@@ -127,7 +127,7 @@ def _ll_ignorable(self: SelectionResults) -> float:
 
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
-    """Of the same data under another normalization."""
+    """Return the maximum of the same data under another normalization."""
     return self.model.sibling(normalization).maximum(self.fit_info.independent)
 
 

@@ -26,7 +26,7 @@ def resid_response(self: SelectionResults) -> Floats:
 
 
 def resid_pearson(self: SelectionResults) -> Floats:
-    """The same over its standard deviation; NaN where unlabelled."""
+    """Response residual over its standard deviation; NaN where unlabelled."""
     return pearson(self.model.endog, self._mean_selected)
 
 

@@ -288,7 +288,7 @@ def _shifted(self: SelectionResults, delta: Floats, alpha: float) -> Sensitivity
 
 
 def _row_covariance(self: SelectionResults, influence: Floats) -> Floats:
-    """Of estimates, from the rows' influence on them, by the fit's clusters if it has them."""
+    """Return the covariance of estimates from the rows' influence on them, by clusters if any."""
     design = self.model.design
     counts = design.weights if design.weight_kind == "freq_weights" else None
     ways = self._groups
@@ -356,7 +356,7 @@ def identification(self: SelectionResults) -> Identification:
 
 
 def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identification:
-    """The same with the profile interval of the error correlation, and a verdict in words.
+    """Identification with the profile interval of the error correlation, and a verdict in words.
 
     Parameters
     ----------

@@ -249,7 +249,7 @@ def summary(
 
 
 def unit(results: SelectionResults) -> str:
-    """Of the outcome coefficients where a free fit ended on a face, in brackets; else empty."""
+    """Return the unit of the outcome coefficients in brackets where a free fit ended on a face."""
     if not results.status.boundary or results._asked() != ("free", None, None):
         return ""
     if results._form.kind == "probit":
