@@ -461,3 +461,21 @@ def test_profile_interval_covers_where_walds_of_rho_does_not(sigma, rho, seed, m
     print(f"on a face {profile.face.mean():.3f}, length of the profile interval {length:.3f}")
     assert 0.92 <= shares["profile error_corr"] <= most
     assert not 0.92 <= shares["wald rho"] <= 0.98
+
+
+@pytest.mark.parametrize("normalization", [{"sigma": 1.5}, {"rho": 0.6}])
+def test_a_coefficient_held_under_a_fixed_dependence_is_an_offset(normalization):
+    """With sigma or rho fixed: the fit that has b * x1 as an offset in place of x1."""
+    sim = simulate_greene(600, sigma=1.5, rho=0.6, rng=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        results = GreeneSelectionLogit.from_formula(
+            *FORMULAS, sim.data, normalization=normalization
+        ).fit()
+        profile = results.profile("x1", grid=[0.6, 1.1])
+        for value, found in zip(profile.grid, profile.values, strict=True):
+            held = GreeneSelectionLogit.from_formula(
+                "y ~ x2", FORMULAS[1], sim.data, normalization=normalization,
+                offset=(value * sim.data.x1).to_numpy(),
+            ).fit()  # fmt: skip
+            assert found == pytest.approx(held.llf, abs=1e-6)  # a millionth of the cut's unit

@@ -368,3 +368,13 @@ def test_caps_of_a_fixed_sigma_are_named():
     results = fit({"sigma": 1.0}, sigma=0.6)
     with pytest.raises(ValueError, match=r"error_corr has the value 0\.5.*0\.4828"):
         results.sensitivity(error_corr=[0.5], variable="x1")
+
+
+def test_two_ways_of_clusters_that_are_the_same_are_one_way(loading):
+    """By inclusion and exclusion: V1 + V2 - V12 = V1 where the second way is the first."""
+    clusters = np.arange(int(loading.nobs)) // 20
+    errors = []
+    for groups in (clusters, np.column_stack([clusters, clusters])):
+        robust = loading.get_robustcov_results("cluster", groups=groups)
+        errors.append(robust.sensitivity(delta=[0.5], target="prevalence").table.iloc[0])
+    pd.testing.assert_series_equal(errors[0], errors[1], check_names=False, rtol=1e-9)
