@@ -19,7 +19,7 @@ from statsmodels_mnar import (
     Status,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.models import selection as base
+from statsmodels_mnar.models import fitting
 from statsmodels_mnar.montecarlo import fit_many
 from statsmodels_mnar.optimize.maximize import maximize
 from statsmodels_mnar.post import accuracy as accuracy_module
@@ -65,7 +65,7 @@ def test_one_evaluation_tells_that_the_rule_is_fine(simulated, cls, options, mon
         calls.append(objective)
         return accuracy_module.measure(objective, *arguments, **keywords)
 
-    monkeypatch.setattr(base, "measure", counted)
+    monkeypatch.setattr(fitting, "measure", counted)
     results = build(simulated, cls, **options).fit()
     assert len(calls) == 1
     found = results.accuracy
