@@ -367,7 +367,7 @@ def _along_data(
             if own_offset is not None:
                 offsets[name] = np.average(own_offset, weights=weights)
     try:
-        return self._moved(rows, variable, at, chosen, offsets, alpha)
+        return _moved(self, rows, variable, at, chosen, offsets, alpha)
     except DesignError as error:
         if data is not None:
             raise

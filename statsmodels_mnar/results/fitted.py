@@ -93,9 +93,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     _ll_ignorable = hypotheses._ll_ignorable
     _maximum = hypotheses._maximum
     compare_lr_test = hypotheses.compare_lr_test
-    _same_rows = hypotheses._same_rows
     wald_test_terms = hypotheses.wald_test_terms
-    _terms = hypotheses._terms
 
     # Probabilities and indices, for the model's rows or new ones.
     predict = predicting.predict
@@ -155,7 +153,6 @@ class SelectionResults(GenericLikelihoodModelResults):
     probabilities_along = drawing.probabilities_along
     plot_probabilities = drawing.plot_probabilities
     _in_words = drawing._in_words
-    _moved = drawing._moved
 
     # Pictures of a fitted selection model.
     plot_profile = plots.plot_profile

@@ -170,7 +170,7 @@ def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, flo
             "restricted must be a fit of a selection model, got " + type(restricted).__name__
         )
     df = round(self.df_modelwc - smaller.df_modelwc)
-    if df <= 0 or not self._same_rows(smaller):
+    if df <= 0 or not _same_rows(self, smaller):
         raise ValueError("restricted must be a fit to the same observations with fewer parameters")
     _check_likelihood(smaller, "compare_lr_test: restricted")
     if _rows_known(self) and _rows_known(smaller) and not is_nested(smaller, self):
@@ -221,11 +221,11 @@ def wald_test_terms(
     identity = np.eye(len(self.params))
     constraints = [
         (name, identity[columns])
-        for name, columns in self._terms().items()
+        for name, columns in _terms(self).items()
         if not (skip_single and len(identity[columns]) == 1)
     ]
     for part in combine_terms or []:
-        matching = [identity[cols] for name, cols in self._terms().items() if part in name]
+        matching = [identity[cols] for name, cols in _terms(self).items() if part in name]
         if not matching:
             raise ValueError(f"combine_terms: no term contains {part!r}")
         constraints.append((part, np.vstack(matching)))
