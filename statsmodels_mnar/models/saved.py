@@ -445,6 +445,7 @@ def _across(found: _Value) -> Across:
         cov=np.stack([matrix.matrix(columns) for matrix in cov]),
         limits=(limits[0].any_number(), limits[1].any_number()),
         conservative=not found.has("conservative") or found.at("conservative").flag(),
+        widened=found.at("widened").any_number() if found.has("widened") else 1.0,
     )
 
 

@@ -317,6 +317,10 @@ class Traced:
     pieces: list[tuple[float, float]]  # of u, ascending; infinite where the set is open
     open: tuple[bool, bool]
 
+    def refine(self, quantile: float) -> None:
+        """Fit the values at which the likelihood ratio passes another cut."""
+        _pieces(self.curve, self.top, quantile)
+
     @property
     def points(self) -> list[Point]:
         """One for each value, by u."""
@@ -330,6 +334,7 @@ def trace(
     grid: Floats | None = None,
     alpha: float = 0.05,
     points: int = _POINTS,
+    widened: float = 1.0,
     tick: Callable[[int], Any] | None = None,
 ) -> Traced:
     """Fit the path and find where the likelihood ratio passes the cut.
@@ -342,11 +347,13 @@ def trace(
         Values of u to fit; by default around the estimate, as far as the interval goes.
     points : int
         Of that grid.
+    widened : float
+        What the chi-squared quantile is multiplied by.
     tick : callable, optional
         Called with the number of values fitted.
     """
     curve = Curve(path, tick)
-    quantile = float(stats.chi2.ppf(1.0 - alpha, 1))
+    quantile = widened * float(stats.chi2.ppf(1.0 - alpha, 1))
     width = curve.width()
     if grid is None:
         curve.points = []  # the grid has the estimate in its middle
@@ -369,6 +376,7 @@ def profile(
     *,
     grid: Floats | None = None,
     alpha: float = 0.05,
+    widened: float = 1.0,
     tick: Callable[[int], Any] | None = None,
 ) -> Profile:
     """Fit the path and invert the likelihood ratio.
@@ -381,10 +389,12 @@ def profile(
         (p + k,) of the coefficients.
     grid : ndarray, optional
         Values of u to show; by default around the estimate, as far as the interval goes.
+    widened : float
+        What the chi-squared quantile is multiplied by.
     tick : callable, optional
         Called with the number of values fitted.
     """
-    traced = trace(path, llf, grid=grid, alpha=alpha, tick=tick)
+    traced = trace(path, llf, grid=grid, alpha=alpha, widened=widened, tick=tick)
     asked = None if grid is None else set(grid.tolist())
     shown = [point for point in traced.points if asked is None or point.u in asked]
     pieces = [(path.value(low), path.value(high)) for low, high in traced.pieces]

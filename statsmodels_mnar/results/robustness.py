@@ -19,6 +19,7 @@ from ..post import covariance
 from ..post.dependence import LOGISTIC_VARIANCE, dependence
 from ..post.diagnostics import influence_covariance
 from ..post.identification import Identification, identify
+from ..post.intervals import widened
 from ..post.paths import Closed, Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
@@ -389,7 +390,9 @@ def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None
     closed = self._closed()
     if "error_corr" not in closed.dependence_names():
         return None
-    return profile_along(closed.path("error_corr"), self.llf, closed.names, alpha=alpha)
+    return profile_along(
+        closed.path("error_corr"), self.llf, closed.names, alpha=alpha, widened=widened(self)
+    )
 
 
 # -- profiles ----------------------------------------------------------------------------------
@@ -413,7 +416,9 @@ def profile(
         Values to show; by default 15 within 3.5 standard errors of the estimate, and as many
         more as it takes for the log-likelihood to fall below the cut.
     alpha : float
-        The interval holds the values that a likelihood ratio test at this level accepts.
+        The interval holds the values whose likelihood ratio is at most the chi-squared quantile of
+        this level. For the dependence of a weak or skewed fit the quantile is multiplied by 1.2
+        (docs/standard-errors).
     progress : bool
         Show a progress bar.
 
@@ -448,10 +453,12 @@ def profile(
     closed = self._closed()
     path = closed.path(param)
     values = None if grid is None else _on_path(path, grid)
+    factor = widened(self) if param in closed.dependence_names() else 1.0
     with progress_bar(progress, "profile") as bar:
         return profile_along(
-            path, self.llf, closed.names, grid=values, alpha=alpha, tick=bar.update
-        )
+            path, self.llf, closed.names,
+            grid=values, alpha=alpha, widened=factor, tick=bar.update,
+        )  # fmt: skip
 
 
 def _check_profile(self: SelectionResults) -> None:

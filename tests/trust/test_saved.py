@@ -289,7 +289,13 @@ NOT_READ = {  # what follows from other keys, for readers other than from_json
     ("fit",), ("notes",), ("versions",), ("data", "missing_ratio"), ("status", "message"),
     ("status", "boundary"), ("likelihoods", "faces", "independent"),
 }  # fmt: skip
-NOT_IN_OLD_FILES = {("instrument",), ("weak",), ("across", "conservative")}  # which are read too
+# Which are read too.
+NOT_IN_OLD_FILES = {
+    ("instrument",),
+    ("weak",),
+    ("across", "conservative"),
+    ("across", "widened"),
+}
 
 
 def test_a_missing_key_is_named(record):
