@@ -153,7 +153,17 @@ def fit(cell: Cell, data: pd.DataFrame):
         return GreeneSelectionLogit.from_formula("y ~ x", select, data).fit()
 
 
-def quantities(results) -> pd.DataFrame:
+def ratio_at_truth(cell: Cell, results) -> float:
+    """Twice the log-likelihood's fall from its maximum to the true loading; its mean is about 1."""
+    if cell.loading == 0.0:
+        return results.test_independence("lr").statistic
+    held = {"sigma": abs(cell.loading), "rho": math.copysign(1.0, cell.loading)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return 2.0 * (results.llf - results.model.sibling(held).fit().llf)
+
+
+def quantities(cell: Cell, results) -> pd.DataFrame:
     """Default and Wald intervals of every target, and the tests of independence."""
     unseen = (np.asarray(results.model.endog_select) == 0).astype(float)
     rows = {}
@@ -176,6 +186,8 @@ def quantities(results) -> pd.DataFrame:
     shares = {"weak": bool(results.weak), "skewed": profiled and not results.weak}
     for name, value in shares.items():
         frame.loc[name] = [float(value), 1.0, np.nan, np.nan]
+    if cell.errors == "normal":
+        frame.loc["ratio"] = [ratio_at_truth(cell, results), 1.0, np.nan, np.nan]
     for test in TESTS:
         try:
             root = math.sqrt(max(results.test_independence(test).statistic, 0.0))
@@ -192,13 +204,15 @@ def run(cell: Cell, n_sets: int, seed: int = 0) -> dict:
         {"default": lambda data: fit(cell, data)},
         n_sets,
         rng=seed,
-        quantities=quantities,
+        quantities=lambda results: quantities(cell, results),
     )
     table, rows = found.table.loc["default"], found.estimates
     lengths = (rows.conf_high - rows.conf_low).groupby(rows.parameter).median()
     line: dict = {"cell": cell.name, "kind": cell.kind, "sets": n_sets}
     line["failed"] = dict(found.failed["default"])
     line |= {name: float(table.loc[name, "mean"]) for name in ("weak", "skewed")}
+    if cell.errors == "normal":
+        line["ratio"] = float(table.loc["ratio", "mean"])
     for target in TARGETS:
         wald = f"{target} wald"
         line[target] = {
