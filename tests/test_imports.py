@@ -27,7 +27,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": {"design", "errors", "types"},
     "comparison": _FITTING | {"baselines", "models", "results"},
     "montecarlo": _FITTING | {"models", "results", "datasets"},
-    "replicate": _FITTING | {"baselines", "datasets", "models", "results"},
 }
 # The entry points sit on top of everything.
 MAY_IMPORT_ANYTHING = {"__init__", "__main__", "cli", "demo"}

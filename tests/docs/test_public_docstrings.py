@@ -14,6 +14,7 @@ import pytest
 from statsmodels.tools.docstring import NumpyDocString
 
 import statsmodels_mnar
+from examples import replication
 from statsmodels_mnar import baselines, comparison, datasets
 from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
@@ -150,9 +151,8 @@ def test_properties_have_a_docstring():
 
 MODULES = sorted(
     module.name
-    for module in pkgutil.walk_packages(
-        statsmodels_mnar.__path__, prefix=f"{statsmodels_mnar.__name__}."
-    )
+    for package in (statsmodels_mnar, replication)
+    for module in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
     if not module.name.endswith("__main__")
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..results.page import png, write_atomically
+from statsmodels_mnar.results.page import png, write_atomically
 
 _DIGITS = {"train": 2, "test": 2, "f1": 2, "threshold": 4, "seconds": 2}
 
