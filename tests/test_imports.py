@@ -1,10 +1,14 @@
 """The one-way import rule: inside the package, data flows from designs to results, never back."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import statsmodels_mnar
 
 # What each part of the package may import from the others, besides itself. docs/architecture.md
 # explains the table; a new part must be entered in both. Imports inside functions and under
@@ -161,3 +165,22 @@ def test_every_module_is_named_in_the_architecture():
             assert not missing, f"the row of {part.name}/ does not name {sorted(missing)}"
         elif part.suffix == ".py":
             assert f"`{part.name}`" in page
+
+
+def test_every_public_name_is_found_on_demand():
+    for name in (*statsmodels_mnar.__all__, "baselines", "bias_theory", "comparison", "datasets"):
+        assert getattr(statsmodels_mnar, name).__name__.endswith(name)
+        assert name in dir(statsmodels_mnar)
+    with pytest.raises(AttributeError, match="'statsmodels_mnar' has no attribute 'comparee'"):
+        statsmodels_mnar.comparee  # noqa: B018
+
+
+@pytest.mark.full  # it starts a process
+def test_import_leaves_out_what_a_fit_does_not_need():
+    code = "import sys, statsmodels_mnar; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    ours = {f"statsmodels_mnar.{part}" for part in ("baselines", "comparison", "datasets")}
+    for name in ours | {"statsmodels_mnar.montecarlo", "matplotlib", "dask", "sklearn"}:
+        assert name not in loaded
+    assert "statsmodels_mnar.models.greene" in loaded
