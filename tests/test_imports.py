@@ -13,22 +13,21 @@ import statsmodels_mnar
 # What each part of the package may import from the others, besides itself. docs/architecture.md
 # explains the table; a new part must be entered in both. Imports inside functions and under
 # `if TYPE_CHECKING` count too: the rule is about who knows whom.
-_FITTING = {"design", "kernel", "optimize", "large", "post", "progress", "errors", "types"}
+_FITTING = {"design", "kernel", "optimize", "large", "post", "tools", "errors", "types"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
-    "progress": set(),
-    "markup": set(),
+    "tools": set(),
     "bias_theory": {"types"},
     "kernel": {"types"},
     "optimize": {"kernel", "types"},
     "design": {"errors", "types"},
     "post": {"design", "kernel", "optimize", "errors", "types"},
-    "large": {"design", "kernel", "optimize", "post", "errors", "types"},
-    "results": _FITTING | {"bias_theory", "markup"},
+    "large": {"design", "kernel", "optimize", "post", "tools", "errors", "types"},
+    "results": _FITTING | {"bias_theory"},
     "models": _FITTING | {"results"},
-    "baselines": {"design", "kernel", "optimize", "markup", "errors", "types"},
-    "datasets": {"design", "errors", "types"},
+    "baselines": {"design", "kernel", "optimize", "tools", "errors", "types"},
+    "datasets": {"design", "tools", "errors", "types"},
     "comparison": _FITTING | {"baselines", "models", "results"},
     "montecarlo": _FITTING | {"models", "results", "datasets"},
 }

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from statsmodels_mnar.datasets import find_file
-from statsmodels_mnar.results.page import write_atomically
+from statsmodels_mnar.tools import write_whole
 
 from . import figure3, masked, tables
 from .jobs import Job, Runner, runner
@@ -190,7 +190,7 @@ def _one(name: str, settings: Settings, out: Path, run_all: Runner) -> str:
     records = pd.DataFrame(run_all(item.jobs(settings), name))
     out.mkdir(parents=True, exist_ok=True)
     runs = out / f"{name}_runs.csv"
-    write_atomically(runs, records.to_csv(index=False))  # first: it is what took long
+    write_whole(runs, records.to_csv(index=False))  # first: it is what took long
     frames, text, picture = item.present(records)
     text = f"# {name}: {item.title}\n\n{text}"
     write(out, name, frames, text, picture() if find_spec("matplotlib") is not None else None)

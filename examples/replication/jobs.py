@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from statsmodels_mnar.datasets import Experiment, load_experiment
-from statsmodels_mnar.progress import progress_bar
+from statsmodels_mnar.tools import progress_bar
 
 Record = dict[str, Any]
 """One row of a table of runs."""

@@ -29,8 +29,8 @@ from ..optimize.solution import Callback, Climb, Solution, Status, Step
 from ..post.accuracy import Accuracy, measure
 from ..post.dependence import dependence
 from ..post.profile import comparable
-from ..progress import progress_bar
 from ..results.fitted import Fit, SelectionResults
+from ..tools import progress_bar
 from ..types import Floats
 from .normalization import Normalization
 from .search import Place, at_corner, humps, label, search, search_interior, tops

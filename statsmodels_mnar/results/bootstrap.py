@@ -18,11 +18,10 @@ from statsmodels.iolib.tableformatting import fmt_params
 
 from ..errors import check_alpha
 from ..large.resamples import cluster_weights, row_weights
-from ..markup import SectionedSummary
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
 from ..post.door import FittedModel
-from ..progress import progress_bar
+from ..tools import SectionedSummary, progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:

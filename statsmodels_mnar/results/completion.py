@@ -13,7 +13,7 @@ from ..post.diagnostics import influence_covariance
 from ..post.imputation import Pooled, draw_params, held, pool
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
-from ..progress import progress_bar
+from ..tools import progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:

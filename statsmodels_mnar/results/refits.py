@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import AbsentError
 from ..post.covariance import group_codes
-from ..progress import progress_bar
+from ..tools import progress_bar
 from ..types import Floats
 from .bootstrap import BootstrapResults, Kind, Replicates, collect, refit_options, refits
 from .bootstrap import bootstrap as _bootstrap

@@ -24,7 +24,7 @@ from ..post.paths import Closed, Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
 from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
-from ..progress import progress_bar
+from ..tools import progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from ..kernel.integration import Quadrature
-from ..markup import EscapedSummary2, SectionedSummary
 from ..optimize.solution import Status
 from ..post.tests import IndependenceTest
+from ..tools import EscapedSummary2, SectionedSummary
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
