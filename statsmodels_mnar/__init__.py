@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .comparison import compare, exclusion_test, hausman_test, vuong_test
     from .models.saved import from_json
     from .montecarlo import monte_carlo
-    from .post.imputation import pool
+    from .results.imputation import pool
 
 __version__ = "0.1.0"
 
@@ -70,7 +70,7 @@ _ON_DEMAND = {
     "from_json": ".models.saved",
     "hausman_test": ".comparison",
     "monte_carlo": ".montecarlo",
-    "pool": ".post.imputation",
+    "pool": ".results.imputation",
     "vuong_test": ".comparison",
 }
 _PARTS = ("baselines", "bias_theory", "comparison", "datasets", "montecarlo")

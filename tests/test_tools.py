@@ -16,7 +16,7 @@ def test_a_file_replaces_its_predecessor_and_leaves_nothing_beside_it(tmp_path):
 def test_a_failed_write_keeps_the_old_file_and_removes_its_own(tmp_path):
     path = tmp_path / "report.html"
     write_whole(path, "old")
-    with pytest.raises(RuntimeError, match="halfway"), written_whole(path) as beside:
+    with pytest.raises(RuntimeError, match="halfway"), written_whole(path) as beside:  # noqa: PT012
         beside.write_text("half")
         raise RuntimeError("halfway")
     assert path.read_text() == "old"

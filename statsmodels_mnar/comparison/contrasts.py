@@ -10,8 +10,7 @@ import numpy as np
 
 from ..kernel.forms import LoadingForm, ProbitForm
 from ..post import tests
-from ..post.covariance import invert
-from ..post.diagnostics import influence_covariance, param_influence
+from ..post.covariance import influence_covariance, invert, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
 from ..results.fitted import SelectionResults
 from ..types import Floats

@@ -25,8 +25,7 @@ from ..large.partitions import PartitionedRows, Session
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method, maximize
 from ..optimize.objective import Objective
-from ..optimize.solution import Callback, Climb, Solution, Status, Step
-from ..post.accuracy import Accuracy, measure
+from ..optimize.solution import Accuracy, Callback, Climb, Solution, Status, Step, measure
 from ..post.dependence import dependence
 from ..post.profile import comparable
 from ..results.fitted import Fit, SelectionResults

@@ -18,8 +18,7 @@ from ..design.values import Dropped, WeightKind
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
-from ..optimize.solution import Solution, Status
-from ..post.accuracy import Accuracy
+from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
 from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest

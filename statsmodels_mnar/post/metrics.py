@@ -25,7 +25,7 @@ from scipy.stats import norm
 
 from ..errors import check_alpha
 from ..types import Floats
-from .diagnostics import influence_covariance
+from .covariance import influence_covariance
 
 
 def quantile_bins(score: Floats, weights: Floats, n_bins: int) -> NDArray[np.int64]:

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..post.identification import Identification
 from ..post.profile import Profile
-from ..post.sensitivity import Sensitivity
+from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import summary
 from .effects import MarginalEffects

@@ -18,19 +18,18 @@ from statsmodels.tools._decorators import cache_readonly
 from ..design.chunks import SavedDesign
 from ..errors import check_alpha
 from ..optimize.binary import Independent, fit_independent
-from ..optimize.solution import Climb, Solution, Status
+from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance, intervals
-from ..post.accuracy import Accuracy
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Dependence, dependence, dependence_table
 from ..post.door import FittedModel
 from ..post.intervals import Across
 from ..types import Floats
 from . import (
-    completion,
     drawing,
     effects,
     hypotheses,
+    imputation,
     plots,
     predicting,
     refits,
@@ -133,10 +132,10 @@ class SelectionResults(GenericLikelihoodModelResults):
     _refit_influence = refits._refit_influence
 
     # Imputed labels and population figures from a fitted selection model.
-    impute = completion.impute
-    population_metrics = completion.population_metrics
-    _unlabelled = property(completion._unlabelled)
-    _unlabelled_gradient = completion._unlabelled_gradient
+    impute = imputation.impute
+    population_metrics = imputation.population_metrics
+    _unlabelled = property(imputation._unlabelled)
+    _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
     _mean_selected = property(residuals._mean_selected)

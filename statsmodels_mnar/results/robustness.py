@@ -16,14 +16,21 @@ from ..errors import check_alpha
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post import covariance
+from ..post.covariance import influence_covariance
 from ..post.dependence import LOGISTIC_VARIANCE, dependence
-from ..post.diagnostics import influence_covariance
-from ..post.identification import Identification, identify
 from ..post.intervals import widened
 from ..post.paths import Closed, Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
-from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
+from ..post.sensitivity import (
+    SERIES,
+    Identification,
+    Sensitivity,
+    identify,
+    shifted_prevalence,
+    tipping_points,
+    worst_case,
+)
 from ..tools import progress_bar
 from ..types import Floats
 
