@@ -16,11 +16,11 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from ..errors import check_alpha
 from ..large.resamples import cluster_weights, row_weights
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
 from ..post.door import FittedModel
+from ..post.intervals import check_alpha
 from ..tools import SectionedSummary, progress_bar
 from ..types import Floats
 

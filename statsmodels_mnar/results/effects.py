@@ -14,8 +14,7 @@ from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
 from ..design.values import as_frame, typed
-from ..errors import check_alpha
-from ..post.intervals import Targets
+from ..post.intervals import Targets, check_alpha
 from ..post.margins import (
     At,
     average_difference,

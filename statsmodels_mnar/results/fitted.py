@@ -15,12 +15,12 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.tools._decorators import cache_readonly
 
-from ..errors import check_alpha
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.door import FittedModel
+from ..post.intervals import check_alpha
 from ..types import Floats
 from . import (
     drawing,

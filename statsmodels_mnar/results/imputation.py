@@ -11,9 +11,9 @@ import pandas as pd
 from scipy import stats
 
 from ..design import over_rows
-from ..errors import check_alpha
 from ..post import metrics
 from ..post.covariance import influence_covariance
+from ..post.intervals import check_alpha
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
 from ..tools import progress_bar

@@ -13,14 +13,13 @@ from statsmodels.stats.contrast import WaldTestResults
 
 from ..design import find_excluded
 from ..design.chunks import SavedDesign
-from ..errors import check_alpha
 from ..kernel.forms import FreeForm, LoadingForm, ProbitForm
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
 from ..post import covariance, intervals, tests
 from ..post import dependence as latent
 from ..post.dependence import Dependence
-from ..post.intervals import Across
+from ..post.intervals import Across, check_alpha
 from ..post.paths import Closed
 from ..post.tests import ExclusionTest, IndependenceTest, is_nested
 from ..types import Floats

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..errors import check_alpha
+from ..post.intervals import check_alpha
 from ..post.metrics import calibration_bins
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity

@@ -14,8 +14,8 @@ import pandas as pd
 
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign
-from ..design.sources import find_source, is_dask
-from ..design.values import as_floats, as_frame
+from ..design.sources import find_source
+from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
 from ..large.partitions import PartitionedRows
@@ -274,8 +274,7 @@ def predict_parquet(
         The files.
     """
     predictor = _predictor(self, (which,) if isinstance(which, str) else tuple(which))
-    source = find_source(data, partition_rows, split=True)
-    assert source is not None
+    source = find_source(data, partition_rows)
     columns = list(dict.fromkeys([*predictor.columns, *keep]))
     unknown = [name for name in columns if name not in source.columns]
     if unknown:

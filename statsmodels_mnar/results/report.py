@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..post.intervals import check_alpha
 from ..post.sensitivity import Sensitivity
 from ..tools import write_whole
 from . import page
@@ -22,7 +23,6 @@ from .findings import (
     report_record,
     versions,
 )
-from .robustness import check_alpha
 from .summary import unit
 
 if TYPE_CHECKING:

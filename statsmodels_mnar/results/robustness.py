@@ -12,12 +12,11 @@ import pandas as pd
 from scipy import stats
 from scipy.special import logit
 
-from ..errors import check_alpha
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
 from ..post.dependence import LOGISTIC_VARIANCE, dependence
-from ..post.intervals import widened
+from ..post.intervals import check_alpha, widened
 from ..post.paths import Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
