@@ -174,7 +174,7 @@ def warn_about(results: SelectionResults) -> None:
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
         warn(coarse, IntegrationAccuracyWarning)
-    for message in (results.weakness, results._doubt()):
+    for message in (results._weakness, results._doubt()):
         if message is not None:
             warn(message, WeakIdentificationWarning)
 

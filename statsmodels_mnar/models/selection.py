@@ -647,4 +647,4 @@ class SelectionModel(GenericLikelihoodModel):
         if start_params is not None:
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)
-        return SelectionResultsWrapper(part._results.embed(self, kept))
+        return SelectionResultsWrapper(part._results._embed(self, kept))

@@ -435,7 +435,7 @@ def refit_options(results: SelectionResults, given: dict[str, Any]) -> dict[str,
     refused = sorted(set(given) & {"cov_type", "cov_kwds", "disp", "callback", "n_starts"})
     if refused:
         raise TypeError(f"refits take no {refused}: they are fitted for their estimates alone")
-    fit = results.fit_info
+    fit = results._fit_info
     options: dict[str, Any] = {"method": fit.method, "penalty": fit.penalty}
     options |= fit.options | given
     options.pop("n_starts", None)  # refits start from the estimates

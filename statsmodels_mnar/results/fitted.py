@@ -37,6 +37,9 @@ from . import (
 )
 from .refits import SimulationError
 
+# Of statsmodels, for models without derivatives of their own; they work here, but are not needed.
+_NUMERICAL = frozenset(("bsejac", "bsejhj", "covjac", "covjhj", "get_nlfun", "hessv", "score_obsv"))
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -104,7 +107,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     # What the data say little about.
     weak = property(inference.weak)
-    weakness = property(inference.weakness)
+    _weakness = property(inference._weakness)
     maxima = property(inference.maxima)
     _doubt = inference._doubt
     _scale_remedy = inference._scale_remedy
@@ -184,6 +187,10 @@ class SelectionResults(GenericLikelihoodModelResults):
     to_json = report.to_json
     report = report.report
 
+    def __dir__(self) -> list[str]:
+        """List what users call, without statsmodels' helpers for numerical derivatives."""
+        return [name for name in super().__dir__() if name not in _NUMERICAL]
+
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         self._take(fit)
         self._set_covariance(cov_type, cov_kwds)
@@ -192,7 +199,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
         model = fit.model
         self.model = model
-        self.fit_info = fit
+        self._fit_info = fit
         self.params = fit.solution.params[model.estimated]
         self.nobs = model.n_weighted()
         self.df_model = model.df_model
@@ -235,7 +242,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def _covariance(self, cov_type: str) -> Covariance:
         size = len(self.params)
-        if self.fit_info.method == "sgd":
+        if self._fit_info.method == "sgd":
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
         keep = self.model.estimated
@@ -365,7 +372,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     @property
     def solution(self) -> Solution:
         """What the optimiser returned."""
-        return self.fit_info.solution
+        return self._fit_info.solution
 
     @property
     def status(self) -> Status:
@@ -384,7 +391,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         The log-likelihood and the score at the solution, evaluated once more by a finer rule. None
         for members of a batch, such as the fits of a Monte Carlo.
         """
-        return self.fit_info.accuracy
+        return self._fit_info.accuracy
 
     @property
     def _form(self) -> Any:
@@ -395,14 +402,14 @@ class SelectionResults(GenericLikelihoodModelResults):
     @property
     def llf(self) -> float:
         """Log-likelihood, without the penalty."""
-        if self.fit_info.penalty == 0.0:
+        if self._fit_info.penalty == 0.0:
             return self.solution.value
         return self._summary_cache("llf", lambda: self.model.loglike(self.params))
 
     @property
     def llindep(self) -> float:
         """Log-likelihood of the two equations fitted apart."""
-        return self.fit_info.independent.value
+        return self._fit_info.independent.value
 
     @property
     def llnull(self) -> float:
@@ -436,7 +443,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         That of the model as it was asked for: where its maximum lies on a face, ``params`` has
         fewer, but the data chose the face.
         """
-        info, model = self.fit_info, self.model
+        info, model = self._fit_info, self.model
         asked = model.normalization if info.asked is None else info.asked
         dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
@@ -521,16 +528,16 @@ class SelectionResults(GenericLikelihoodModelResults):
             "BIC:": f"{self.bic:#.6g}",
             "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
         }
-        if self.fit_info.method == "sgd":  # not at a maximum
+        if self._fit_info.method == "sgd":  # not at a maximum
             rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
         return rows
 
     def _penalty_notes(self) -> list[str]:
         """What the foot of the summary says of a ridge penalty."""
-        if not self.fit_info.penalty:
+        if not self._fit_info.penalty:
             return []
         return [
-            f"Ridge penalty alpha = {self.fit_info.penalty:g}: the estimates are shrunk, and the "
+            f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
             "standard errors treat the penalty as fixed."
         ]
 
@@ -584,7 +591,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         super().remove_data()
         self.model.remove_data()
 
-    def embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
+    def _embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
         """These results as those of a larger ``model``, zero in all but the ``kept``."""
         full = self._copied()
         full._cache = {"llf": self.llf}
@@ -597,7 +604,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         full.normalized_cov_params = full.cov_params_default
         full.keep_index = kept
         full.k_constr = len(full.params) - len(self.params)
-        full.fit_info = replace(self.fit_info, model=model)
+        full._fit_info = replace(self._fit_info, model=model)
         return full
 
 

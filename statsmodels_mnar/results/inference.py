@@ -53,7 +53,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
 
 def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
     """Coefficients of the selection equation fitted apart, and their covariance."""
-    p, apart = self.model.k_outcome, self.fit_info.independent
+    p, apart = self.model.k_outcome, self._fit_info.independent
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
@@ -79,7 +79,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     estimated = names[-1] in ("athrho", "loading") and self.converged
     ridge = names[-2:] == ["lnsigma", "athrho"]
     if method is None:
-        wald = robust or self.fit_info.penalty
+        wald = robust or self._fit_info.penalty
         method = "score" if not estimated or (wald and ridge) else "wald" if wald else "lr"
     if method not in ("lr", "wald", "score"):
         raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
@@ -102,7 +102,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     if method == "score":
         return tests.score(
             self.model.rows,
-            self.fit_info.independent,
+            self._fit_info.independent,
             probit=self.model.probit_outcome,
             meat=partial(_score_meat, self) if robust else None,
         )
@@ -127,14 +127,14 @@ def _ll_ignorable(self: SelectionResults) -> float:
         if kind == "probit":
             return probit
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return tests.free_without_dependence(objective, self.fit_info.independent, probit)
+        return tests.free_without_dependence(objective, self._fit_info.independent, probit)
 
     return self._summary_cache("ignorable", compute)  # outlives the data
 
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
     """Return the maximum of the same data under another normalization."""
-    return self.model.sibling(normalization).maximum(self.fit_info.independent)
+    return self.model.sibling(normalization).maximum(self._fit_info.independent)
 
 
 def _score_meat(self: SelectionResults, theta: Any) -> Any:
@@ -147,7 +147,7 @@ def _score_meat(self: SelectionResults, theta: Any) -> Any:
 def _check_likelihood(self: SelectionResults, what: str) -> None:
     """Refuse what needs a maximised likelihood where there is none."""
     robust = self.cov_type in covariance.ROBUST
-    if robust or self.fit_info.penalty or not self.converged:
+    if robust or self._fit_info.penalty or not self.converged:
         raise ValueError(
             f"{what} needs a likelihood at its maximum: not valid with a robust covariance, "
             "sampling weights, a penalty or a fit that stopped early; use 'wald' or 'score'"
@@ -171,7 +171,7 @@ def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, flo
     """
     _check_likelihood(self, "compare_lr_test")
     smaller = getattr(restricted, "_results", restricted)
-    if not hasattr(smaller, "fit_info"):
+    if not hasattr(smaller, "_fit_info"):
         raise ValueError(
             "restricted must be a fit of a selection model, got " + type(restricted).__name__
         )
@@ -357,7 +357,7 @@ def weak(self: SelectionResults) -> tuple[str, ...]:
     return self._summary_cache("weak", lambda: intervals.reasons(self))
 
 
-def weakness(self: SelectionResults) -> str | None:
+def _weakness(self: SelectionResults) -> str | None:
     """What to say where sigma and rho are not told apart at an interior maximum."""
     both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
     if not both or not self.status.converged:
@@ -459,7 +459,7 @@ def _likelihood_refusal(self: SelectionResults) -> str | None:
             f"cov_type={self.cov_type!r} says that the likelihood is not trusted; use "
             "conf_int(), or get_robustcov_results('nonrobust').profile()"
         )
-    elif self.fit_info.penalty:
+    elif self._fit_info.penalty:
         reason = "the fit is penalised; fit with penalty=0.0"
     return reason
 
@@ -484,7 +484,7 @@ def _closed(self: SelectionResults) -> Closed:
 
 def _asked(self: SelectionResults) -> tuple[str, float | None, float | None]:
     """Form, fixed sigma and fixed rho of the model before its maximum turned out on a face."""
-    asked, model = self.fit_info.asked, self.model
+    asked, model = self._fit_info.asked, self.model
     given = model.normalization if asked is None else asked
     kind = model.parametrize(given, model.integration).kind
     if isinstance(given, Mapping):

@@ -252,12 +252,12 @@ def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
             for model, v in zip(models, values, strict=True)
         ]
     )
-    objective = models[0].objective(self.fit_info.penalty)
+    objective = models[0].objective(self._fit_info.penalty)
     solutions = []
     for cut in range(0, len(models), _CHUNK):
         part = starts[cut : cut + _CHUNK]
         solutions += maximize_batch(objective, part, free=models[0].estimated)
-    info = replace(self.fit_info, asked=None)
+    info = replace(self._fit_info, asked=None)
     kwds = {}
     if self.cov_type == "cluster":
         groups = self._groups[0] if len(self._groups) == 1 else list(self._groups)
@@ -358,7 +358,7 @@ def identification(self: SelectionResults) -> Identification:
 
     :meth:`identification_report` adds what costs further fits.
     """
-    return identify(self._hessian(), self.model.param_names, self.fit_info.faces)
+    return identify(self._hessian(), self.model.param_names, self._fit_info.faces)
 
 
 def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identification:
