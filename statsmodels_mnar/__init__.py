@@ -1,6 +1,8 @@
 """Binary outcomes whose labels are missing not at random, in the style of statsmodels."""
 
-from .comparison import compare, exclusion_test, hausman_test, vuong_test
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     DesignError,
     IntegrationAccuracyWarning,
@@ -17,10 +19,18 @@ from .kernel.integration import Quadrature, Simulation
 from .large.execution import local_workers
 from .models import BiasCorrLogit, Execution, GreeneSelectionLogit, ProbitSelection
 from .models.first_stage import MLP
-from .models.saved import from_json
-from .montecarlo import monte_carlo
 from .optimize.solution import Status
-from .post.imputation import pool
+
+if TYPE_CHECKING:
+    from . import baselines as baselines
+    from . import bias_theory as bias_theory
+    from . import comparison as comparison
+    from . import datasets as datasets
+    from . import montecarlo as montecarlo
+    from .comparison import compare, exclusion_test, hausman_test, vuong_test
+    from .models.saved import from_json
+    from .montecarlo import monte_carlo
+    from .results.imputation import pool
 
 __version__ = "0.1.0"
 
@@ -52,3 +62,29 @@ __all__ = [
     "pool",
     "vuong_test",
 ]
+
+# Fitting a model needs none of these, so they are imported when they are first asked for.
+_ON_DEMAND = {
+    "compare": ".comparison",
+    "exclusion_test": ".comparison",
+    "from_json": ".models.saved",
+    "hausman_test": ".comparison",
+    "monte_carlo": ".montecarlo",
+    "pool": ".results.imputation",
+    "vuong_test": ".comparison",
+}
+_PARTS = ("baselines", "bias_theory", "comparison", "datasets", "montecarlo")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f".{name}", __name__)
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_ON_DEMAND[name], __name__), name)
+    globals()[name] = found  # the next access does not come here
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND, *_PARTS})

@@ -1,4 +1,4 @@
-"""The command ``fit``: from a file and two formulas to a summary and reports."""
+"""The command ``fit``, from a file and two formulas to reports, and how every command ends."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import argparse
 import csv
 import io
 import lzma
+import os
 import sys
 import tarfile
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .results.report import SUFFIXES, check_path
@@ -48,6 +51,37 @@ examples:
 A selection formula without a left side, "~ x + z", means "the outcome is observed". Formulas may
 use np (numpy) and what patsy knows: C(), I(), center(), bs(), ...
 """
+
+
+def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
+    """Parse the arguments, run what they name, print what it returns, and return the exit code.
+
+    The parser sets ``run``, a function of the parsed arguments that returns a text, or a text and
+    an exit code. Mistakes of users end with a message and exit code 2, without a traceback.
+    """
+    args = parser.parse_args(argv)
+
+    def say_warning(message: Warning | str, *where: Any, **options: Any) -> None:
+        print(f"{parser.prog}: warning: {message}", file=sys.stderr)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", ModelWarning)
+            warnings.showwarning = say_warning
+            found = args.run(args)
+        text, code = found if isinstance(found, tuple) else (found, 0)
+        if text:
+            print(text, flush=True)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print(f"{parser.prog}: interrupted", file=sys.stderr)
+        return 130
+    except (ValueError, ImportError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return code
 
 
 def add_fit(commands: Any) -> None:

@@ -12,7 +12,8 @@ from .baselines import IPWLogit, NaiveLogit, OracleLogit
 from .comparison import Comparison, compare, plot_coefficients
 from .datasets import Simulated, simulate_greene
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
-from .results.page import png, write_atomically
+from .results.page import png
+from .tools import write_whole
 
 
 def demo(n: int = 5_000, seed: int = 0, out: str | Path | None = None) -> str:
@@ -127,7 +128,7 @@ def _save(fits: Comparison, folder: Path) -> str:
             "probabilities.png": greene.plot_probabilities("x1"),
         }
         for name, ax in pictures.items():
-            write_atomically(folder / name, png(ax.figure, 100))
+            write_whole(folder / name, png(ax.figure, 100))
         names += pictures
     without = "" if drawn else " Figures need matplotlib: pip install 'statsmodels-mnar[plot]'."
     return f"In {folder}: {', '.join(names)}.{without}"

@@ -1,4 +1,4 @@
-"""Errors and warnings of the package, and a check of arguments that many functions share.
+"""Errors and warnings of the package.
 
 Every error is a ``ValueError``; those that statsmodels also knows are its classes too, so code
 that catches the statsmodels class keeps working.
@@ -227,12 +227,3 @@ def listing(values: Iterable[Any], most: int = 8, sep: str = ", ") -> str:
     values = list(values)
     more = f"{sep}... ({len(values)} in all)" if len(values) > most else ""
     return sep.join(str(value) for value in values[:most]) + more
-
-
-# -- checks of arguments that many functions share -------------------------------------------------
-
-
-def check_alpha(alpha: float) -> None:
-    """Refuse what is no level of a test or interval."""
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")

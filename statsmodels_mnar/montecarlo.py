@@ -19,8 +19,8 @@ from .models.selection import SelectionModel
 from .optimize.batches import stacked
 from .optimize.binary import fit_independents
 from .optimize.maximize import maximize_many
-from .progress import progress_bar
 from .results.fitted import Fit, SelectionResultsWrapper
+from .tools import progress_bar
 
 
 @one_thread_a_step

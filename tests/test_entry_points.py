@@ -56,12 +56,17 @@ def test_user_mistakes_end_with_a_message_and_no_traceback(capsys):
     assert error.value.code == 2
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["replicate"]], ids=str)
+@pytest.mark.parametrize("command", [[], ["demo"], ["fit"]], ids=str)
 def test_help_of_every_command(command, capsys):
     with pytest.raises(SystemExit) as end:
         main([*command, "--help"])
     assert end.value.code == 0
     assert "usage: statsmodels-mnar" in capsys.readouterr().out
+
+
+def test_replication_is_a_command_of_the_clone(capsys):
+    assert main(["replicate", "table1", "--data", "files"]) == 2
+    assert "python -m examples.replication" in capsys.readouterr().err
 
 
 def test_exit_codes_are_documented(capsys):

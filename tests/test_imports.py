@@ -1,33 +1,35 @@
 """The one-way import rule: inside the package, data flows from designs to results, never back."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import statsmodels_mnar
+
 # What each part of the package may import from the others, besides itself. docs/architecture.md
 # explains the table; a new part must be entered in both. Imports inside functions and under
 # `if TYPE_CHECKING` count too: the rule is about who knows whom.
-_FITTING = {"design", "kernel", "optimize", "large", "post", "progress", "errors", "types"}
+_FITTING = {"design", "kernel", "optimize", "large", "post", "tools", "errors", "types"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
-    "progress": set(),
-    "markup": set(),
+    "tools": set(),
     "bias_theory": {"types"},
     "kernel": {"types"},
     "optimize": {"kernel", "types"},
     "design": {"errors", "types"},
     "post": {"design", "kernel", "optimize", "errors", "types"},
-    "large": {"design", "kernel", "optimize", "post", "errors", "types"},
-    "results": _FITTING | {"bias_theory", "markup"},
+    "large": {"design", "kernel", "optimize", "post", "tools", "errors", "types"},
+    "results": _FITTING | {"bias_theory"},
     "models": _FITTING | {"results"},
-    "baselines": {"design", "kernel", "optimize", "markup", "errors", "types"},
-    "datasets": {"design", "errors", "types"},
+    "baselines": {"design", "kernel", "optimize", "tools", "errors", "types"},
+    "datasets": {"design", "tools", "errors", "types"},
     "comparison": _FITTING | {"baselines", "models", "results"},
     "montecarlo": _FITTING | {"models", "results", "datasets"},
-    "replicate": _FITTING | {"baselines", "datasets", "models", "results"},
 }
 # The entry points sit on top of everything.
 MAY_IMPORT_ANYTHING = {"__init__", "__main__", "cli", "demo"}
@@ -162,3 +164,22 @@ def test_every_module_is_named_in_the_architecture():
             assert not missing, f"the row of {part.name}/ does not name {sorted(missing)}"
         elif part.suffix == ".py":
             assert f"`{part.name}`" in page
+
+
+def test_every_public_name_is_found_on_demand():
+    for name in (*statsmodels_mnar.__all__, "baselines", "bias_theory", "comparison", "datasets"):
+        assert getattr(statsmodels_mnar, name).__name__.endswith(name)
+        assert name in dir(statsmodels_mnar)
+    with pytest.raises(AttributeError, match="'statsmodels_mnar' has no attribute 'comparee'"):
+        statsmodels_mnar.comparee  # noqa: B018
+
+
+@pytest.mark.full  # it starts a process
+def test_import_leaves_out_what_a_fit_does_not_need():
+    code = "import sys, statsmodels_mnar; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    ours = {f"statsmodels_mnar.{part}" for part in ("baselines", "comparison", "datasets")}
+    for name in ours | {"statsmodels_mnar.montecarlo", "matplotlib", "dask", "sklearn"}:
+        assert name not in loaded
+    assert "statsmodels_mnar.models.greene" in loaded

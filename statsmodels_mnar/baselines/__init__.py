@@ -1,8 +1,7 @@
 """Other ways to fit a binary outcome with missing labels, built and called like the models."""
 
 from .base import Baseline, BaselineResults
-from .ipw import IPWLogit
-from .logit import NaiveLogit, OracleLogit
+from .logit import IPWLogit, NaiveLogit, OracleLogit
 from .rba import RobustBiasAware
 from .rflearn import RFLearn
 

@@ -27,8 +27,8 @@ from ..design import (
 from ..design.values import new_matrix
 from ..errors import warn
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..markup import EscapedSummary2
 from ..optimize.binary import BinaryFit, fit_binary
+from ..tools import EscapedSummary2
 from ..types import Floats
 
 LINKS: dict[str, Link] = {"logit": LOGIT, "probit": PROBIT}

@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from ..baselines import BaselineResults, IPWLogit
 from ..design import Design
-from ..errors import check_alpha
 from ..kernel.forms import LoadingForm, ProbitForm
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from ..post.intervals import check_alpha
 from ..post.prediction import Designs, Quantity, predict_average
 from ..results.drawing import draw_intervals, legend_above
 from ..results.fitted import SelectionResults

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..kernel.forms import LoadingForm, ProbitForm
 from ..post import tests
-from ..post.covariance import invert
-from ..post.diagnostics import influence_covariance, param_influence
+from ..post.covariance import influence_covariance, invert, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
 from ..results.fitted import SelectionResults
 from ..types import Floats
@@ -91,7 +90,7 @@ def hausman_test(results: Any, variables: Iterable[str] | None = None) -> Hausma
     results = _selection(results, "hausman_test")
     if not results._is_likelihood:
         raise ValueError("hausman_test: BiasCorr does not estimate the population's effects")
-    if results.fit_info.penalty or not results.converged:
+    if results._fit_info.penalty or not results.converged:
         raise ValueError("hausman_test needs a fit at its maximum without a penalty")
     parts = effect_contrast(results, None if variables is None else list(variables))
     cov = _covariance(results, parts.influence)
@@ -113,7 +112,7 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
     """What :func:`hausman_test` is made of."""
     model = results.model
     design, p = model.design, model.k_outcome
-    apart = np.append(results.fit_info.independent.params, 0.0)
+    apart = np.append(results._fit_info.independent.params, 0.0)
     null = model.objective().with_form(ProbitForm() if model.probit_outcome else LoadingForm())
     at = null.evaluate(apart, 2)
     assert at.hessian is not None
@@ -176,7 +175,7 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     """
     fits = [_selection(results, "vuong_test") for results in (first, second)]
     for results in fits:
-        if not results._is_likelihood or results.fit_info.penalty or not results.converged:
+        if not results._is_likelihood or results._fit_info.penalty or not results.converged:
             raise ValueError(
                 "vuong_test needs two likelihoods at their maxima: no BiasCorr, no penalty, no fit "
                 "that stopped early"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from ..tools import write_whole
 
 VARIABLE = "STATSMODELS_MNAR_DATA"
 _TIMEOUT = 60.0  # seconds
@@ -188,15 +189,7 @@ def fetch(file: RawFile, place: Path) -> Path:
             "file has changed or the download is incomplete. Nothing was kept."
         )
     place.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside its place and renamed, so that no reader ever sees half a file.
-    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        os.replace(temporary, place)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(place, content)
     return place
 
 

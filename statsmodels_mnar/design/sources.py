@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DesignError
-from .values import as_frame, levels_by_chance, owned, with_sorted_levels
+from .values import as_frame, is_arrow_dataset, is_dask, levels_by_chance, owned, with_sorted_levels
 
 Reader = Callable[[], pd.DataFrame]
 
@@ -37,8 +37,8 @@ class Source(Protocol):
         """Return the chunks as dask's delayed values."""
 
 
-def find_source(data: Any, partition_rows: int, *, split: bool) -> Source | None:
-    """The chunks of data that may not fit into memory; None for data that are in it.
+def find_source(data: Any, partition_rows: int) -> Source:
+    """Return the chunks of data that may not fit into memory; frames are cut into blocks.
 
     Parameters
     ----------
@@ -46,29 +46,14 @@ def find_source(data: Any, partition_rows: int, *, split: bool) -> Source | None
         A path is that of a parquet file or of a folder of them.
     partition_rows : int
         Rows of a chunk, about.
-    split : bool
-        Whether frames in memory are cut into chunks too.
     """
     if isinstance(data, str | os.PathLike):
         return _arrow_source(_open_parquet(data), partition_rows)
-    if _is(data, "pyarrow", "Dataset"):
+    if is_arrow_dataset(data):
         return _arrow_source(data, partition_rows)
     if is_dask(data):
         return DaskSource(data)
-    return _frame_source(owned(as_frame(data)), partition_rows) if split else None
-
-
-def is_dask(data: Any) -> bool:
-    """Whether it is a dask DataFrame."""
-    return _is(data, "dask", "DataFrame")
-
-
-def _is(data: Any, package: str, name: str) -> bool:
-    """By name, so that the package need not be there."""
-    return any(
-        kind.__module__.partition(".")[0].removesuffix("_expr") == package and kind.__name__ == name
-        for kind in type(data).__mro__
-    )
+    return _frame_source(owned(as_frame(data)), partition_rows)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,29 @@ def memory_at_hand() -> int | None:
 _LONGEST = np.iinfo(np.int64).max
 
 
+def in_memory(data: Any) -> bool:
+    """Whether data are rows in memory, not a path, a pyarrow Dataset or a dask DataFrame."""
+    return not (isinstance(data, str | os.PathLike) or is_arrow_dataset(data) or is_dask(data))
+
+
+def is_arrow_dataset(data: Any) -> bool:
+    """Whether it is a pyarrow Dataset."""
+    return _is(data, "pyarrow", "Dataset")
+
+
+def is_dask(data: Any) -> bool:
+    """Whether it is a dask DataFrame."""
+    return _is(data, "dask", "DataFrame")
+
+
+def _is(data: Any, package: str, name: str) -> bool:
+    """Compare by name, so that the package need not be installed."""
+    return any(
+        kind.__module__.partition(".")[0].removesuffix("_expr") == package and kind.__name__ == name
+        for kind in type(data).__mro__
+    )
+
+
 def as_frame(data: Any) -> pd.DataFrame:
     """A DataFrame from what users pass as data."""
     if isinstance(data, pd.DataFrame):

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from ..kernel.rows import Rows
+from ..tools import written_whole
 
 Marks = dict[str, tuple[int, ...]]
 """By what was marked, in words; one for each column or field."""
@@ -164,21 +165,16 @@ class Journal:
         stored: dict[str, Any] = {
             f"{k}.{i}.{len(sums)}": v for k, sums in self._sums.items() for i, v in enumerate(sums)
         }
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with beside.open("wb") as file:
-                np.savez(file, fingerprint=np.array(json.dumps(self.fingerprint)), **stored)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with written_whole(self.path) as beside, beside.open("wb") as file:
+            np.savez(file, fingerprint=np.array(json.dumps(self.fingerprint)), **stored)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _sweep(path: Path) -> None:
     """Remove what a process that was killed while it wrote has left beside the file."""
     for beside in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
-        pid = beside.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
+        pid = beside.name.removeprefix(f"{path.name}.").partition(".")[0]
         if pid.isdecimal() and not _runs(int(pid)):
             beside.unlink(missing_ok=True)
 

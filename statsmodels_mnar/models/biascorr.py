@@ -485,9 +485,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             for text in fitted._results.held_by_penalty:
                 self._warn(text)
         if method == "sgd":
-            info = fitted._results.fit_info
+            info = fitted._results._fit_info
             again = info.options | {"first_stage_tol": first_stage_tol}
-            fitted._results.fit_info = replace(info, options=again)
+            fitted._results._fit_info = replace(info, options=again)
         return fitted
 
     def coefs_held(self) -> tuple[str, ...]:

@@ -25,12 +25,11 @@ from ..large.partitions import PartitionedRows, Session
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method, maximize
 from ..optimize.objective import Objective
-from ..optimize.solution import Callback, Climb, Solution, Status, Step
-from ..post.accuracy import Accuracy, measure
+from ..optimize.solution import Accuracy, Callback, Climb, Solution, Status, Step, measure
 from ..post.dependence import dependence
 from ..post.profile import comparable
-from ..progress import progress_bar
 from ..results.fitted import Fit, SelectionResults
+from ..tools import progress_bar
 from ..types import Floats
 from .normalization import Normalization
 from .search import Place, at_corner, humps, label, search, search_interior, tops
@@ -175,7 +174,7 @@ def warn_about(results: SelectionResults) -> None:
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
         warn(coarse, IntegrationAccuracyWarning)
-    for message in (results.weakness, results._doubt()):
+    for message in (results._weakness, results._doubt()):
         if message is not None:
             warn(message, WeakIdentificationWarning)
 

@@ -18,8 +18,7 @@ from ..design.values import Dropped, WeightKind
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
-from ..optimize.solution import Solution, Status
-from ..post.accuracy import Accuracy
+from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
 from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
@@ -475,7 +474,7 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     if not _same(model.normalization, asked):
         raise ValueError(f"model has normalization={model.normalization!r}, the file {asked!r}")
     own = model.sibling(saved.normalization, integration=saved.integration)
-    penalty = results.fit_info.penalty
+    penalty = results._fit_info.penalty
     if isinstance(own, BiasCorrLogit):
         own = own._staged(penalty)
     if own.param_names != saved.param_names:
@@ -489,7 +488,7 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
             f"{expected:.8g}: its data, weights or options are others"
         )
     results.model = own
-    results.fit_info = replace(results.fit_info, model=own)
+    results._fit_info = replace(results._fit_info, model=own)
 
 
 def _same(one: Normalization, other: Normalization) -> bool:

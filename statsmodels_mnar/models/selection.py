@@ -26,7 +26,7 @@ from ..design import (
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
-from ..design.values import as_floats, as_frame, owned
+from ..design.values import as_floats, as_frame, in_memory, owned
 from ..errors import DesignError, NotInMemoryError
 from ..kernel.integration import Integration, as_integration
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
@@ -179,10 +179,8 @@ class SelectionModel(GenericLikelihoodModel):
         roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
         if execution is not None and not isinstance(execution, Execution):
             raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
-        how = execution or Execution()
-        source = find_source(data, how.partition_rows, split=execution is not None)
         model = cls.__new__(cls)
-        if source is None:
+        if execution is None and in_memory(data):
             data = owned(as_frame(data))
             design = design_from_formula(
                 formula, select_formula, data, subset, missing, env=env, **roles
@@ -190,6 +188,8 @@ class SelectionModel(GenericLikelihoodModel):
             model._set_up(design, pandas=True, **model_options)
             model.frame = data
         else:
+            how = execution or Execution()
+            source = find_source(data, how.partition_rows)
             if subset is not None:
                 raise DesignError("subset is for data in memory; select the rows of data before")
             recipe = recipe_from_formula(
@@ -647,4 +647,4 @@ class SelectionModel(GenericLikelihoodModel):
         if start_params is not None:
             fit_kwds["start_params"] = np.asarray(start_params)[kept]
         part = small.fit(**fit_kwds)
-        return SelectionResultsWrapper(part._results.embed(self, kept))
+        return SelectionResultsWrapper(part._results._embed(self, kept))

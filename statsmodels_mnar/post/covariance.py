@@ -325,3 +325,31 @@ def _codes(values: Any, design: Design, frame: Any) -> NDArray[np.int64]:
     if codes.max() == 0:
         raise ValueError("cov_kwds['groups'] has fewer than two clusters")
     return codes
+
+
+def param_influence(hessian: Floats, scores: Floats) -> Floats:
+    """-H^(-1) g_i, (n, P): what row i adds to the estimates; ``scores`` are weighted."""
+    return -scores @ invert(hessian)
+
+
+def influence_covariance(
+    influence: Floats, counts: Floats | None = None, groups: NDArray[np.int64] | None = None
+) -> Floats:
+    """Covariance of estimates from the influence of the rows on them, (q, q).
+
+    Parameters
+    ----------
+    influence : ndarray
+        (n, q), weights included.
+    counts : ndarray, optional
+        (n,) number of observations that a row stands for.
+    groups : ndarray, optional
+        (n,) codes of clusters, whose rows move together.
+    """
+    if groups is not None:
+        codes = np.unique(groups, return_inverse=True)[1]
+        sums = np.stack([np.bincount(codes, weights=column) for column in influence.T], axis=-1)
+        return sums.T @ sums * len(sums) / (len(sums) - 1.0)
+    if counts is not None:  # w observations, each of 1/w of the row's influence
+        influence = influence / np.sqrt(np.where(counts > 0, counts, 1.0))[:, None]
+    return influence.T @ influence

@@ -55,6 +55,12 @@ _AT_END = 1e-2  # of the likelihood ratio: such a value is an end of the 95% set
 _FEW = 11  # values of the error correlation at which targets are computed
 
 
+def check_alpha(alpha: float) -> None:
+    """Raise an error if ``alpha`` is not the level of a test or interval."""
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Across:
     """Fits with the error correlation held, over the values that may be supported.
@@ -257,7 +263,7 @@ def _judged(results: Any) -> bool:
 def _rivals(results: Any) -> list[tuple[Any, Any]]:
     """Other maxima within the cut of a likelihood ratio test."""
     top = results.solution.value
-    return [pair for pair in results.fit_info.maxima[1:] if 2 * (top - pair[1].value) < _CUT]
+    return [pair for pair in results._fit_info.maxima[1:] if 2 * (top - pair[1].value) < _CUT]
 
 
 def doubt(results: Any) -> str | None:
@@ -382,7 +388,7 @@ def members(results: Any, across: Across) -> list[Any]:
             status=Status.CONVERGED,
         )
         fit = replace(
-            results.fit_info, model=model, solution=solution, asked=None, maxima=(), climbs=()
+            results._fit_info, model=model, solution=solution, asked=None, maxima=(), climbs=()
         )
         held = Covariance(cov, "nonrobust", "inverse of the observed information, given error_corr")
         found.append(type(results)._restored(fit, held, {}))
@@ -400,10 +406,10 @@ def _fixed(results: Any, sigma: float, rho: float) -> Any:
 def maxima(results: Any) -> pd.DataFrame:
     """The distinct maxima that the search found, that of the fit first."""
     rows = []
-    for model, solution in results.fit_info.maxima or ((results.model, results.solution),):
+    for model, solution in results._fit_info.maxima or ((results.model, results.solution),):
         spec = model.parametrized
         at = dependence(spec.kind, solution.params[model.k_outcome + model.k_select :])
-        fit = replace(results.fit_info, model=model, solution=solution, maxima=(), climbs=())
+        fit = replace(results._fit_info, model=model, solution=solution, maxima=(), climbs=())
         size = int(model.estimated.sum())
         unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
         there = type(results)._restored(fit, unknown, {})

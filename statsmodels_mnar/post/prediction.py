@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, logit, ndtr
 from scipy.stats import norm
 
-from ..errors import check_alpha
 from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
 from ..types import Floats
-from .intervals import Across, Targets
+from .intervals import Across, Targets, check_alpha
 
 Which = Literal[
     "mean", "linear", "prob-select", "linear-select", "mean-selected", "mean-unselected",

@@ -16,13 +16,12 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from ..errors import check_alpha
 from ..large.resamples import cluster_weights, row_weights
-from ..markup import SectionedSummary
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
 from ..post.door import FittedModel
-from ..progress import progress_bar
+from ..post.intervals import check_alpha
+from ..tools import SectionedSummary, progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -436,7 +435,7 @@ def refit_options(results: SelectionResults, given: dict[str, Any]) -> dict[str,
     refused = sorted(set(given) & {"cov_type", "cov_kwds", "disp", "callback", "n_starts"})
     if refused:
         raise TypeError(f"refits take no {refused}: they are fitted for their estimates alone")
-    fit = results.fit_info
+    fit = results._fit_info
     options: dict[str, Any] = {"method": fit.method, "penalty": fit.penalty}
     options |= fit.options | given
     options.pop("n_starts", None)  # refits start from the estimates

@@ -79,7 +79,7 @@ class BiasCorrResults(SelectionResults):
             found = super()._covariance(cov_type)
             return replace(found, description=f"{found.description}, given the pseudolabels")
         stage = self.first_stage
-        if not stage.parametric or self.fit_info.method == "sgd":
+        if not stage.parametric or self._fit_info.method == "sgd":
             raise ValueError(
                 "cov_type='stacked' needs first stages 'probit' or 'logit' at their maxima "
                 f"(here {stage.select.name} and {stage.outcome.name}); use 'HC0', or the bootstrap"
@@ -103,7 +103,7 @@ class BiasCorrResults(SelectionResults):
             mean=self.soft_selection if model.soft_selection is None else None,
             soft_pseudolabels=model.soft_pseudolabels,
             sampling=self._sampling,
-            penalty=self.fit_info.penalty,
+            penalty=self._fit_info.penalty,
             select_coef=stage.select.fit.params.cpu().numpy(),
             outcome_coef=stage.outcome.fit.params.cpu().numpy(),
             coef=np.asarray(self.params)[: len(model.rows.ridge)],
@@ -165,7 +165,7 @@ class BiasCorrResults(SelectionResults):
     @property
     def held_by_penalty(self) -> tuple[str, ...]:
         """Why the penalty alone keeps some coefficients finite; empty where it does not."""
-        if not self.fit_info.penalty:
+        if not self._fit_info.penalty:
             return ()
         return self._summary_cache("held", self.model.coefs_held)  # outlives the data
 
@@ -177,7 +177,7 @@ class BiasCorrResults(SelectionResults):
         return replace(found, statistic=np.nan, pvalue=np.nan, why=why)
 
     def _penalty_notes(self) -> list[str]:
-        penalty = self.fit_info.penalty
+        penalty = self._fit_info.penalty
         if not penalty:
             return []
         found = [
@@ -336,8 +336,8 @@ class BiasCorrResults(SelectionResults):
             One row for each value: the outcome coefficients and, with ``y``, the scores.
         """
         grid = np.arange(0.05, 0.46, 0.05) if grid is None else np.asarray(grid, dtype=float)
-        options = {"method": self.fit_info.method, "penalty": self.fit_info.penalty}
-        options |= self.fit_info.options | {"cov_type": "nonrobust"} | fit_options
+        options = {"method": self._fit_info.method, "penalty": self._fit_info.penalty}
+        options |= self._fit_info.options | {"cov_type": "nonrobust"} | fit_options
         if options["method"] == "sgd" and "penalty" not in fit_options:
             options["penalty"] = 0.0  # it takes weight_decay instead
         names = list(self.model.design.outcome_names)

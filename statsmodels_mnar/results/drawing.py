@@ -14,7 +14,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.stats import chi2
 
 from ..design.values import as_frame
-from ..errors import DesignError, check_alpha
+from ..errors import DesignError
+from ..post.intervals import check_alpha
 from ..post.margins import columns, held, typical_row
 from ..post.prediction import INDICES, check_which, predict_with_errors
 from ..post.profile import Profile

@@ -14,9 +14,7 @@ from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.formula import FormulaSpec
 from ..design.values import as_frame, typed
-from ..errors import check_alpha
-from ..markup import SectionedSummary
-from ..post.intervals import Targets
+from ..post.intervals import Targets, check_alpha
 from ..post.margins import (
     At,
     average_difference,
@@ -41,6 +39,7 @@ from ..post.prediction import (
     check_known,
     check_which,
 )
+from ..tools import SectionedSummary
 from ..types import Floats
 from .predicting import mean_row, partition_effects, zero_row
 

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..post.identification import Identification
 from ..post.profile import Profile
-from ..post.sensitivity import Sensitivity
+from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import summary
 from .effects import MarginalEffects
@@ -334,7 +333,7 @@ def as_json(record: dict[str, Any]) -> str:
 def fit_record(results: Any) -> dict[str, Any]:
     """The fit itself: all that ``from_json`` reads, documented in :meth:`to_json`."""
     model, design = results.model, results.model.design
-    fit, status, names = results.fit_info, results.status, model.param_names
+    fit, status, names = results._fit_info, results.status, model.param_names
     test = summary.independence(results)
     compared = test is not None and test.method == "lr"
     return {

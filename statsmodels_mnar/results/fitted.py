@@ -15,22 +15,18 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.tools._decorators import cache_readonly
 
-from ..design.chunks import SavedDesign
-from ..errors import check_alpha
 from ..optimize.binary import Independent, fit_independent
-from ..optimize.solution import Climb, Solution, Status
-from ..post import covariance, intervals
-from ..post.accuracy import Accuracy
+from ..optimize.solution import Accuracy, Climb, Solution, Status
+from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
-from ..post.dependence import Dependence, dependence, dependence_table
 from ..post.door import FittedModel
-from ..post.intervals import Across
+from ..post.intervals import check_alpha
 from ..types import Floats
 from . import (
-    completion,
     drawing,
     effects,
-    hypotheses,
+    imputation,
+    inference,
     plots,
     predicting,
     refits,
@@ -40,6 +36,9 @@ from . import (
     summary,
 )
 from .refits import SimulationError
+
+# Of statsmodels, for models without derivatives of their own; they work here, but are not needed.
+_NUMERICAL = frozenset(("bsejac", "bsejhj", "covjac", "covjhj", "get_nlfun", "hessv", "score_obsv"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,41 @@ class SelectionResults(GenericLikelihoodModelResults):
     _simulation_error: SimulationError | None = None
 
     # Independence of the equations, nested models and terms.
-    instrument = property(hypotheses.instrument)
-    _instrument = hypotheses._instrument
-    test_independence = hypotheses.test_independence
-    _ll_ignorable = hypotheses._ll_ignorable
-    _maximum = hypotheses._maximum
-    compare_lr_test = hypotheses.compare_lr_test
-    wald_test_terms = hypotheses.wald_test_terms
+    instrument = property(inference.instrument)
+    _instrument = inference._instrument
+    test_independence = inference.test_independence
+    _ll_ignorable = inference._ll_ignorable
+    _maximum = inference._maximum
+    compare_lr_test = inference.compare_lr_test
+    wald_test_terms = inference.wald_test_terms
+
+    # Dependence of the outcome on selection.
+    sigma = property(inference.sigma)
+    rho = property(inference.rho)
+    error_corr = property(inference.error_corr)
+    dependence = property(inference.dependence)
+    dependence_table = inference.dependence_table
+    _dependence = property(inference._dependence)
+    _dependence_values = inference._dependence_values
+    _profile_ends = inference._profile_ends
+    _two_dependence_parameters = inference._two_dependence_parameters
+
+    # What the data say little about.
+    weak = property(inference.weak)
+    _weakness = property(inference._weakness)
+    maxima = property(inference.maxima)
+    _doubt = inference._doubt
+    _scale_remedy = inference._scale_remedy
+    _by_profile = inference._by_profile
+    _skewed = inference._skewed
+    _across = inference._across
+    _across_members = inference._across_members
+    _dependence_across = inference._dependence_across
+    _check_profile = inference._check_profile
+    _profile_refusal = inference._profile_refusal
+    _likelihood_refusal = inference._likelihood_refusal
+    _closed = inference._closed
+    _asked = inference._asked
 
     # Probabilities and indices, for the model's rows or new ones.
     predict = predicting.predict
@@ -118,11 +145,6 @@ class SelectionResults(GenericLikelihoodModelResults):
     identification = cached_property(robustness.identification)
     identification_report = robustness.identification_report
     profile = robustness.profile
-    _check_profile = robustness._check_profile
-    _profile_refusal = robustness._profile_refusal
-    _likelihood_refusal = robustness._likelihood_refusal
-    _closed = robustness._closed
-    _asked = robustness._asked
 
     # Refits of a fitted selection model: bootstrap, jackknife, other draws.
     bootstrap = refits.bootstrap
@@ -133,10 +155,10 @@ class SelectionResults(GenericLikelihoodModelResults):
     _refit_influence = refits._refit_influence
 
     # Imputed labels and population figures from a fitted selection model.
-    impute = completion.impute
-    population_metrics = completion.population_metrics
-    _unlabelled = property(completion._unlabelled)
-    _unlabelled_gradient = completion._unlabelled_gradient
+    impute = imputation.impute
+    population_metrics = imputation.population_metrics
+    _unlabelled = property(imputation._unlabelled)
+    _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
     _mean_selected = property(residuals._mean_selected)
@@ -165,6 +187,10 @@ class SelectionResults(GenericLikelihoodModelResults):
     to_json = report.to_json
     report = report.report
 
+    def __dir__(self) -> list[str]:
+        """List what users call, without statsmodels' helpers for numerical derivatives."""
+        return [name for name in super().__dir__() if name not in _NUMERICAL]
+
     def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
         self._take(fit)
         self._set_covariance(cov_type, cov_kwds)
@@ -173,7 +199,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
         model = fit.model
         self.model = model
-        self.fit_info = fit
+        self._fit_info = fit
         self.params = fit.solution.params[model.estimated]
         self.nobs = model.n_weighted()
         self.df_model = model.df_model
@@ -216,7 +242,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def _covariance(self, cov_type: str) -> Covariance:
         size = len(self.params)
-        if self.fit_info.method == "sgd":
+        if self._fit_info.method == "sgd":
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
         keep = self.model.estimated
@@ -341,73 +367,12 @@ class SelectionResults(GenericLikelihoodModelResults):
 
         return self._summary_cache("pvalues", compute)
 
-    def _two_dependence_parameters(self) -> bool:
-        """Whether sigma and rho were both to be estimated, wherever the maximum turned out."""
-        return self._asked() == ("free", None, None)
-
-    def _dependence_across(self) -> list[tuple[Floats, tuple[float, float]]]:
-        """The dependence parameter that is estimated, if one is: its values and its limits."""
-        across, everywhere = self._across(), (-np.inf, np.inf)
-        known = {
-            "loading": lambda: across.rho * across.sigma,
-            "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
-            "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
-        }
-        return [(known[name](), everywhere) for name in self.model.parametrized.names]
-
-    # -- what the data say little about ------------------------------------------------------------
-
-    @property
-    def weak(self) -> tuple[str, ...]:
-        """Why the data say little about the dependence, in words; empty where they say enough.
-
-        Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
-        correlations that the likelihood supports.
-        """
-        return self._summary_cache("weak", lambda: intervals.reasons(self))
-
-    @property
-    def maxima(self) -> pd.DataFrame:
-        """The distinct maxima of the likelihood that were found, that of the fit first.
-
-        Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
-        ``rho``, ``prevalence`` and ``status``.
-        """
-        return intervals.maxima(self)
-
-    def _doubt(self) -> str | None:
-        """What to warn of at once, where the maximum is a corner or has a rival."""
-        return intervals.doubt(self)
-
-    def _by_profile(self, interval: str | None, *, automatic: bool = True) -> bool:
-        """Whether intervals are made from refits over the error correlations."""
-        if interval not in (None, "wald", "profile"):
-            raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
-        if interval is not None:
-            return interval == "profile"
-        if isinstance(self.model.design, SavedDesign):  # what the fit did
-            at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
-        else:
-            at_hand = self.nobs <= intervals.MOST_ROWS
-        return automatic and at_hand and (bool(self.weak) or self._skewed())
-
-    def _skewed(self) -> bool:
-        return self._summary_cache("skewed", lambda: intervals.skewed(self))
-
-    def _across(self) -> Across:
-        return self._summary_cache("across", lambda: intervals.across(self))
-
-    def _across_members(self) -> tuple[Across, list[Any]]:
-        """A few error correlations that may be supported, and results given each."""
-        few = self._across().thin()
-        return few, intervals.members(self, few)
-
     # -- how it ended ------------------------------------------------------------------------------
 
     @property
     def solution(self) -> Solution:
         """What the optimiser returned."""
-        return self.fit_info.solution
+        return self._fit_info.solution
 
     @property
     def status(self) -> Status:
@@ -426,47 +391,25 @@ class SelectionResults(GenericLikelihoodModelResults):
         The log-likelihood and the score at the solution, evaluated once more by a finer rule. None
         for members of a batch, such as the fits of a Monte Carlo.
         """
-        return self.fit_info.accuracy
+        return self._fit_info.accuracy
 
     @property
     def _form(self) -> Any:
         return self.model.parametrized
-
-    @property
-    def weakness(self) -> str | None:
-        """What to say where sigma and rho are not told apart at an interior maximum."""
-        both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
-        if not both or not self.status.converged:
-            return None
-        error = self.bse[-2]
-        correlation = self.identification.correlation
-        if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
-            return None
-        return (
-            f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
-            f"corr(lnsigma, athrho) = {correlation:.4f}. What they do speak about is the error "
-            f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
-            f"scale with normalization={self._scale_remedy()}."
-        )
-
-    def _scale_remedy(self) -> str:
-        """Normalizations that could hold the error correlation found."""
-        # With sigma = 1 it cannot exceed 0.483.
-        return "'loading'" + (" or {'sigma': 1.0}" if abs(self.error_corr) < 0.45 else "")
 
     # -- likelihoods -------------------------------------------------------------------------------
 
     @property
     def llf(self) -> float:
         """Log-likelihood, without the penalty."""
-        if self.fit_info.penalty == 0.0:
+        if self._fit_info.penalty == 0.0:
             return self.solution.value
         return self._summary_cache("llf", lambda: self.model.loglike(self.params))
 
     @property
     def llindep(self) -> float:
         """Log-likelihood of the two equations fitted apart."""
-        return self.fit_info.independent.value
+        return self._fit_info.independent.value
 
     @property
     def llnull(self) -> float:
@@ -500,7 +443,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         That of the model as it was asked for: where its maximum lies on a face, ``params`` has
         fewer, but the data chose the face.
         """
-        info, model = self.fit_info, self.model
+        info, model = self._fit_info, self.model
         asked = model.normalization if info.asked is None else info.asked
         dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
@@ -515,78 +458,6 @@ class SelectionResults(GenericLikelihoodModelResults):
     def eta(self) -> float:
         """Share of observations without a label."""
         return self.nobs_unselected / self.nobs
-
-    # -- dependence --------------------------------------------------------------------------------
-
-    def _dependence_values(self) -> Floats:
-        n_coef = self.model.k_outcome + self.model.k_select
-        return self._form.values(np.asarray(self.params)[n_coef:])
-
-    @property
-    def _dependence(self) -> Dependence:
-        return dependence(self._form.kind, self._dependence_values())
-
-    @property
-    def sigma(self) -> float:
-        """Size of the error that outcome and selection share."""
-        return self._dependence.sigma
-
-    @property
-    def rho(self) -> float:
-        """Its correlation with the selection error."""
-        return self._dependence.rho
-
-    @property
-    def error_corr(self) -> float:
-        """Correlation of the latent errors of outcome and selection."""
-        return self._dependence.error_corr
-
-    @property
-    def dependence(self) -> pd.DataFrame:
-        """sigma, rho and the error correlation with 95% intervals."""
-        return self.dependence_table()
-
-    def dependence_table(self, alpha: float = 0.05, *, interval: str | None = None) -> pd.DataFrame:
-        """sigma, rho and the error correlation with intervals at level 1 - ``alpha``.
-
-        Parameters
-        ----------
-        alpha : float
-        interval : {"wald", "profile"}, optional
-            As in :meth:`get_prediction`: "profile" is the smallest interval that holds every value
-            which a likelihood ratio test accepts.
-        """
-        check_alpha(alpha)
-        free = self._form.free
-        cov = np.zeros((len(free), len(free)))
-        n_coef = self.model.k_outcome + self.model.k_select
-        cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
-        table = dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
-        if self._form.kind == "probit" and not self.model.probit_outcome:
-            limit = pd.DataFrame(
-                [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
-            )
-            table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
-        if self._by_profile(interval):
-            for name, (low, high) in self._profile_ends(alpha).items():
-                if name in table.index:
-                    table.loc[name, table.columns[2:]] = low, high
-        return table
-
-    def _profile_ends(self, alpha: float) -> dict[str, tuple[float, float]]:
-        """Ends of the profile sets of the dependence, by name."""
-        across = self._across()
-        pieces = across.pieces(alpha)
-        own = "rho" if self.model.probit_outcome else "error_corr"
-        ends = {own: (pieces[0][0], pieces[-1][1])}
-        if self._form.kind == "probit":
-            ends["rho"] = ends[own]
-        elif self._asked() == ("loading", None, None):
-            loading = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
-            sizes = np.abs([end for piece in loading for end in piece])
-            zero = any(low <= 0.0 <= high for low, high in loading)
-            ends["sigma"] = (0.0 if zero else float(sizes.min()), float(sizes.max()))
-        return ends
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -657,16 +528,16 @@ class SelectionResults(GenericLikelihoodModelResults):
             "BIC:": f"{self.bic:#.6g}",
             "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
         }
-        if self.fit_info.method == "sgd":  # not at a maximum
+        if self._fit_info.method == "sgd":  # not at a maximum
             rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
         return rows
 
     def _penalty_notes(self) -> list[str]:
         """What the foot of the summary says of a ridge penalty."""
-        if not self.fit_info.penalty:
+        if not self._fit_info.penalty:
             return []
         return [
-            f"Ridge penalty alpha = {self.fit_info.penalty:g}: the estimates are shrunk, and the "
+            f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
             "standard errors treat the penalty as fixed."
         ]
 
@@ -720,7 +591,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         super().remove_data()
         self.model.remove_data()
 
-    def embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
+    def _embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
         """These results as those of a larger ``model``, zero in all but the ``kept``."""
         full = self._copied()
         full._cache = {"llf": self.llf}
@@ -733,7 +604,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         full.normalized_cov_params = full.cov_params_default
         full.keep_index = kept
         full.k_constr = len(full.params) - len(self.params)
-        full.fit_info = replace(self.fit_info, model=model)
+        full._fit_info = replace(self._fit_info, model=model)
         return full
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import math
-import os
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -167,16 +165,6 @@ def preformatted(text: str) -> str:
 def folded(heading: str, body: str) -> str:
     """What opens on demand."""
     return f"<details>\n<summary>{escape(heading)}</summary>\n{body}\n</details>"
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file that is either whole or not there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _scroll(label: str) -> str:

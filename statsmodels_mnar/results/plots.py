@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..errors import check_alpha
+from ..post.intervals import check_alpha
 from ..post.metrics import calibration_bins
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
@@ -243,9 +243,9 @@ def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
     >>> results.plot_trace().get_yscale()
     'log'
     """
-    trace = self.fit_info.solution.trace
+    trace = self._fit_info.solution.trace
     if not trace:
-        raise ValueError(f"method={self.fit_info.method!r} left no trace of its iterations")
+        raise ValueError(f"method={self._fit_info.method!r} left no trace of its iterations")
     ax = axes_of(ax)
     iterations = [step.iteration for step in trace]
     distance = max(step.value for step in trace) - np.array([step.value for step in trace])

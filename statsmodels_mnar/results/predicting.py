@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +14,8 @@ import pandas as pd
 
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign
-from ..design.sources import find_source, is_dask
-from ..design.values import as_floats, as_frame
+from ..design.sources import find_source
+from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
 from ..large.partitions import PartitionedRows
@@ -35,7 +34,7 @@ from ..post.prediction import (
     predict_with_errors,
     summed_prediction,
 )
-from ..progress import progress_bar
+from ..tools import progress_bar, written_whole
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -105,16 +104,11 @@ def write_predictions(
     frame: pd.DataFrame, number: int, predictor: FramePredictor, folder: str, keep: Sequence[str]
 ) -> str:
     """Predict for a partition and write one file, whole or not at all."""
-    path = os.path.join(folder, f"part-{number:05d}.parquet")
-    beside = f"{path}.{os.getpid()}.tmp"
+    path = Path(folder, f"part-{number:05d}.parquet")
     table = pd.concat([frame[list(keep)], predictor(frame)], axis=1)
-    try:
+    with written_whole(path) as beside:
         table.to_parquet(beside, index=False)
-        os.replace(beside, path)
-    finally:
-        if os.path.exists(beside):
-            os.remove(beside)
-    return path
+    return str(path)
 
 
 # -- the model's own rows --------------------------------------------------------------------------
@@ -280,8 +274,7 @@ def predict_parquet(
         The files.
     """
     predictor = _predictor(self, (which,) if isinstance(which, str) else tuple(which))
-    source = find_source(data, partition_rows, split=True)
-    assert source is not None
+    source = find_source(data, partition_rows)
     columns = list(dict.fromkeys([*predictor.columns, *keep]))
     unknown = [name for name in columns if name not in source.columns]
     if unknown:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import AbsentError
 from ..post.covariance import group_codes
-from ..progress import progress_bar
+from ..tools import progress_bar
 from ..types import Floats
 from .bootstrap import BootstrapResults, Kind, Replicates, collect, refit_options, refits
 from .bootstrap import bootstrap as _bootstrap
@@ -187,11 +187,11 @@ def _simulation_error(results: SelectionResults, n_sets: int, *, progress: bool)
     """Refit with ``n_sets`` independent sets of draws."""
     if not (isinstance(n_sets, int | np.integer) and n_sets >= 2):
         raise ValueError(f"n_sets={n_sets!r} must be an integer of at least 2")
-    if results.fit_info.method == "sgd":
+    if results._fit_info.method == "sgd":
         raise ValueError("simulation_error needs a fit at its maximum; method='sgd' stops before")
-    limits = {k: v for k, v in results.fit_info.options.items() if k in ("maxiter", "gtol")}
+    limits = {k: v for k, v in results._fit_info.options.items() if k in ("maxiter", "gtol")}
     solutions = results.model.refit_draws(
-        n_sets, np.asarray(results.params), results.fit_info.penalty, **limits
+        n_sets, np.asarray(results.params), results._fit_info.penalty, **limits
     )
     bar = progress_bar(progress, "sets of draws", n_sets, solutions)
     found = collect(results, bar, n_sets)  # an error where there are no draws
@@ -315,7 +315,7 @@ def multistart(self: SelectionResults) -> pd.DataFrame:
             "status": climb.status.name.lower(),
             "iterations": climb.n_iter,
         }
-        for climb in self.fit_info.climbs
+        for climb in self._fit_info.climbs
     ]
     if not rows:
         raise AbsentError("multistart needs method='newton' and no start_params")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..post.intervals import check_alpha
 from ..post.sensitivity import Sensitivity
+from ..tools import write_whole
 from . import page
 from .findings import (
     Findings,
@@ -21,7 +23,6 @@ from .findings import (
     report_record,
     versions,
 )
-from .robustness import check_alpha
 from .summary import unit
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def report(
         text = _latex(self, found)
     else:
         text = as_json(report_record(self, found))
-    page.write_atomically(path, text)
+    write_whole(path, text)
     return path
 
 
@@ -414,7 +415,7 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     """
     text = as_json(fit_record(self))
     if path is not None:
-        page.write_atomically(Path(path), text)
+        write_whole(Path(path), text)
     return text
 
 

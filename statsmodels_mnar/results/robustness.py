@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,19 +12,24 @@ import pandas as pd
 from scipy import stats
 from scipy.special import logit
 
-from ..errors import check_alpha
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
-from ..post import covariance
+from ..post.covariance import influence_covariance
 from ..post.dependence import LOGISTIC_VARIANCE, dependence
-from ..post.diagnostics import influence_covariance
-from ..post.identification import Identification, identify
-from ..post.intervals import widened
-from ..post.paths import Closed, Path
+from ..post.intervals import check_alpha, widened
+from ..post.paths import Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
-from ..post.sensitivity import SERIES, Sensitivity, shifted_prevalence, tipping_points, worst_case
-from ..progress import progress_bar
+from ..post.sensitivity import (
+    SERIES,
+    Identification,
+    Sensitivity,
+    identify,
+    shifted_prevalence,
+    tipping_points,
+    worst_case,
+)
+from ..tools import progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -247,12 +252,12 @@ def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
             for model, v in zip(models, values, strict=True)
         ]
     )
-    objective = models[0].objective(self.fit_info.penalty)
+    objective = models[0].objective(self._fit_info.penalty)
     solutions = []
     for cut in range(0, len(models), _CHUNK):
         part = starts[cut : cut + _CHUNK]
         solutions += maximize_batch(objective, part, free=models[0].estimated)
-    info = replace(self.fit_info, asked=None)
+    info = replace(self._fit_info, asked=None)
     kwds = {}
     if self.cov_type == "cluster":
         groups = self._groups[0] if len(self._groups) == 1 else list(self._groups)
@@ -353,7 +358,7 @@ def identification(self: SelectionResults) -> Identification:
 
     :meth:`identification_report` adds what costs further fits.
     """
-    return identify(self._hessian(), self.model.param_names, self.fit_info.faces)
+    return identify(self._hessian(), self.model.param_names, self._fit_info.faces)
 
 
 def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identification:
@@ -459,66 +464,6 @@ def profile(
             path, self.llf, closed.names,
             grid=values, alpha=alpha, widened=factor, tick=bar.update,
         )  # fmt: skip
-
-
-def _check_profile(self: SelectionResults) -> None:
-    """Refuse where a likelihood ratio has no meaning."""
-    reason = self._profile_refusal()
-    if reason is not None:
-        raise ValueError(f"profile() inverts a likelihood ratio test, but {reason}")
-    self.model.check_rows_at_hand()
-
-
-def _profile_refusal(self: SelectionResults) -> str | None:
-    reason = self._likelihood_refusal()
-    if reason is None and not self.converged:
-        reason = f"the fit is not at a maximum ({self.status.value}); use method='newton'"
-    return reason
-
-
-def _likelihood_refusal(self: SelectionResults) -> str | None:
-    """Why ratios of this likelihood are no test; None where they are."""
-    reason = None
-    if not self._is_likelihood:
-        reason = "BiasCorr's objective is not a likelihood; use bootstrap() for intervals"
-    elif self._sampling:
-        reason = "sampling weights make it a pseudo-likelihood; use conf_int()"
-    elif self.cov_type in covariance.ROBUST:
-        reason = (
-            f"cov_type={self.cov_type!r} says that the likelihood is not trusted; use "
-            "conf_int(), or get_robustcov_results('nonrobust').profile()"
-        )
-    elif self.fit_info.penalty:
-        reason = "the fit is penalised; fit with penalty=0.0"
-    return reason
-
-
-def _closed(self: SelectionResults) -> Closed:
-    """The model that was asked for with its faces, and the estimates in it."""
-    n_coef = self.model.k_outcome + self.model.k_select
-    kind, sigma, rho = self._asked()
-    return Closed(
-        kind=kind,
-        sigma=sigma,
-        rho=rho,
-        objective=self.model.objective(),
-        integration=self.model.integration,
-        names=tuple(self.model.param_names[:n_coef]),
-        coef=np.asarray(self.params, dtype=float)[:n_coef],
-        errors=np.sqrt(np.diag(covariance.invert(-self._hessian()[:n_coef, :n_coef]))),
-        units="probit" if self._form.kind == "probit" else "logit",
-        at=self._dependence,
-    )
-
-
-def _asked(self: SelectionResults) -> tuple[str, float | None, float | None]:
-    """Form, fixed sigma and fixed rho of the model before its maximum turned out on a face."""
-    asked, model = self.fit_info.asked, self.model
-    given = model.normalization if asked is None else asked
-    kind = model.parametrize(given, model.integration).kind
-    if isinstance(given, Mapping):
-        return kind, np.inf if kind == "probit" else given.get("sigma"), given.get("rho")
-    return (kind, 0.0, 1.0) if given == "independent" else (kind, None, None)
 
 
 def _on_path(path: Path, grid: Any) -> Floats:

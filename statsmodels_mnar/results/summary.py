@@ -13,9 +13,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from ..kernel.integration import Quadrature
-from ..markup import EscapedSummary2, SectionedSummary
 from ..optimize.solution import Status
 from ..post.tests import IndependenceTest
+from ..tools import EscapedSummary2, SectionedSummary
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -86,8 +86,8 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(f"{_sentence(status.value)}.")
     if results.accuracy is not None and results.accuracy.note:
         found.append(results.accuracy.note)
-    if results.weakness:
-        found.append(results.weakness)
+    if results._weakness:
+        found.append(results._weakness)
     if results.weak:
         found.append(_weak_note(results))
     elif results._by_profile(None):
@@ -173,7 +173,7 @@ def _integration(results: SelectionResults) -> str:
 
 
 def _normalization(results: SelectionResults) -> str:
-    normalization, asked = results.model.normalization, results.fit_info.asked
+    normalization, asked = results.model.normalization, results._fit_info.asked
     if results.status.boundary and isinstance(asked, str) and asked != "free":
         return asked
     if isinstance(normalization, str):
@@ -200,7 +200,7 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
         ("Dep. Variable:", None),
         ("Selection:", [model.design.select_name]),
         ("Model:", [type(model).__name__]),
-        ("Method:", [f"{results._estimator}, {results.fit_info.method}"]),
+        ("Method:", [f"{results._estimator}, {results._fit_info.method}"]),
         ("Normalization:", [_normalization(results)]),
         ("Integration:", [_integration(results)]),
         ("Covariance Type:", [results.cov_type]),
@@ -329,7 +329,7 @@ def _dependence_frame(results: SelectionResults, alpha: float) -> pd.DataFrame:
 
 
 def _why_fixed(results: SelectionResults, name: str) -> str:
-    if results.fit_info.method == "sgd":
+    if results._fit_info.method == "sgd":
         return ""
     if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
         return "boundary"

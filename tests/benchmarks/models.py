@@ -154,7 +154,7 @@ def against_plain(data: Data, repeat: int = 7, n_nodes: int = 32) -> dict[str, f
         model = loading_model(data)
         seconds, results = elapsed(lambda model=model: fit_loading(model))
         ours.append(seconds)
-    start = np.append(results.fit_info.independent.params, 0.4)
+    start = np.append(results._fit_info.independent.params, 0.4)
     plain, found = elapsed(lambda: fit_plain(PlainLoading(data, n_nodes), start))
     return {
         "loading fit, s": min(ours),

@@ -55,7 +55,7 @@ def built(folder, formula=FORMULA, select=SELECT, **options):
 
 def read(folder, columns):
     """All rows, as the partitions have them."""
-    source = find_source(folder, 150, split=False)
+    source = find_source(folder, 150)
     return pd.concat([one() for one in source.readers(columns)], ignore_index=True)
 
 

@@ -14,24 +14,23 @@ import pytest
 from statsmodels.tools.docstring import NumpyDocString
 
 import statsmodels_mnar
+from examples import replication
 from statsmodels_mnar import baselines, comparison, datasets
 from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
-from statsmodels_mnar.post.diagnostics import Influence
 from statsmodels_mnar.post.door import INSIDE
-from statsmodels_mnar.post.identification import Identification
-from statsmodels_mnar.post.imputation import Pooled
 from statsmodels_mnar.post.metrics import PopulationMetrics
 from statsmodels_mnar.post.prediction import Prediction
 from statsmodels_mnar.post.profile import Profile
-from statsmodels_mnar.post.sensitivity import Sensitivity
+from statsmodels_mnar.post.sensitivity import Identification, Sensitivity
 from statsmodels_mnar.post.tests import IndependenceTest
 from statsmodels_mnar.results.bootstrap import BootstrapResults
-from statsmodels_mnar.results.completion import Imputations
 from statsmodels_mnar.results.corrected import BiasCorrResults
 from statsmodels_mnar.results.effects import MarginalEffects
 from statsmodels_mnar.results.fitted import SelectionResults
+from statsmodels_mnar.results.imputation import Imputations, Pooled
 from statsmodels_mnar.results.refits import JackknifeResults, SimulationError
+from statsmodels_mnar.results.residuals import Influence
 
 PACKAGES = (statsmodels_mnar, baselines, comparison, datasets)
 PUBLIC = {
@@ -150,9 +149,8 @@ def test_properties_have_a_docstring():
 
 MODULES = sorted(
     module.name
-    for module in pkgutil.walk_packages(
-        statsmodels_mnar.__path__, prefix=f"{statsmodels_mnar.__name__}."
-    )
+    for package in (statsmodels_mnar, replication)
+    for module in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
     if not module.name.endswith("__main__")
 )
 
@@ -160,7 +158,7 @@ MODULES = sorted(
 # Of a second and more each; what they show is tested elsewhere.
 LONG = (
     "montecarlo", "models.first_stage", "results.plots", "results.robustness", "demo",
-    "comparison.contrasts", "results.completion", "results.drawing",
+    "comparison.contrasts", "results.imputation", "results.drawing",
 )  # fmt: skip
 
 

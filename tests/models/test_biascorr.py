@@ -464,9 +464,9 @@ def test_units_and_origins_of_columns_do_not_matter_to_the_penalty(data, cls):
 def test_the_default_penalty_is_the_papers_weight_decay(data):
     model = build(data)
     found = model.fit()
-    assert found.fit_info.penalty == 1e-4
+    assert found._fit_info.penalty == 1e-4
     np.testing.assert_array_equal(found.params, model.fit(penalty=1e-4).params)
-    assert model.fit(method="sgd", tol=5e-3).fit_info.penalty == 0.0
+    assert model.fit(method="sgd", tol=5e-3)._fit_info.penalty == 0.0
 
 
 def test_the_loading_form_is_the_default_and_sgd_takes_the_free_one(data):

@@ -233,7 +233,7 @@ def test_the_free_model_ends_on_its_faces_too(name, way, request, tmp_path):
     source, execution = Ways(request, data, as_parquet(data, tmp_path))[way]
     model = GreeneSelectionLogit.from_formula(*formulas, source, execution=execution, **free)
     found = quiet(model.fit)
-    assert found.fit_info.faces.keys() == expected.fit_info.faces.keys()
+    assert found._fit_info.faces.keys() == expected._fit_info.faces.keys()
     assert_same(found, expected)
 
 
@@ -556,7 +556,7 @@ def test_progress_has_a_line_for_each_pass(data, capsys):
     )
     results = model.fit(disp=True)
     shown = capsys.readouterr().err
-    last = results.fit_info.solution.n_iter
+    last = results._fit_info.solution.n_iter
     assert "start values: 100%" in shown and f"iteration {last}, log-lik" in shown
     assert " rows/s" in shown and "<" in shown  # speed, and the time left
     model.fit()

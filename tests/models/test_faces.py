@@ -73,7 +73,7 @@ def test_newton_never_goes_down_on_its_way_to_a_bound():
     ).fit()
     assert results.llf >= corner.llf
     climb = maximize(
-        model.objective(), np.append(results.fit_info.independent.params, 1.5), maxiter=200
+        model.objective(), np.append(results._fit_info.independent.params, 1.5), maxiter=200
     )
     values = [step.value for step in climb.trace]
     assert climb.status is Status.LOADING_INFINITE

@@ -122,7 +122,7 @@ def test_nobias_and_ssbias_equal_the_paper(experiment, name):
     assert found == list(PAPER[name][:2])
 
 
-@pytest.mark.full  # tests/replicate has the same of Adult by default
+@pytest.mark.full  # tests/examples/replication has the same of Adult by default
 @pytest.mark.parametrize(("which", "expected"), [("german", 0.3946), ("drug", 0.3266)])
 def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, which, expected):
     """The paper's value on Drug; on German the paper has 0.3957."""
@@ -130,7 +130,7 @@ def test_logit_selection_by_descent_has_the_papers_soft_selection(experiments, w
     assert fit(model, **PROTOCOL).soft_selection == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.full  # tests/replicate has the same with all draws by default
+@pytest.mark.full  # tests/examples/replication has the same with all draws by default
 @pytest.mark.parametrize("method", ["Greene", "BiasCorr"])
 def test_one_seed_is_close_to_the_papers_accuracy(experiment, name, method):
     """Few draws: sigma and rho hardly leave 0.01, where the integrand is almost constant."""

@@ -17,8 +17,8 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.post.identification import identify
 from statsmodels_mnar.post.profile import Profile
+from statsmodels_mnar.post.sensitivity import identify
 
 
 def profiled(low: float, high: float) -> Profile:

@@ -148,7 +148,7 @@ def test_a_batch_equals_a_loop_that_refits_everything(simulated, name, kind):
     results = fit(simulated, cls, options, **fit_options)._results
     batch = results.bootstrap(5, kind, rng=2)
     rng = np.random.default_rng(2)
-    alone = {"method": "newton", "penalty": results.fit_info.penalty, "cov_type": "nonrobust"}
+    alone = {"method": "newton", "penalty": results._fit_info.penalty, "cov_type": "nonrobust"}
     alone |= {"start_params": results.params}
     assert len(batch.replicates) == 5
     for replicate in batch.replicates.to_numpy():

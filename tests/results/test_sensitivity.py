@@ -94,7 +94,7 @@ def scipys_maximum(results, sigma):
             joint = (expit(index) * given) @ v / math.sqrt(2 * math.pi)
         return -(np.log(joint).sum() + norm.logcdf(-b[~s]).sum()) / len(W)
 
-    apart = results.fit_info.independent.params
+    apart = results._fit_info.independent.params
     best = minimize(negative, np.append(apart, 0.3), options={"gtol": 1e-7})
     return -best.fun * len(W)
 

@@ -72,7 +72,7 @@ def shortfalls(seed: int) -> dict[str, float]:
             except ValueError:
                 return {}
             fitted[name] = results.llf
-            best[name] = random_climbs(model, results.fit_info.independent.params, rng)
+            best[name] = random_climbs(model, results._fit_info.independent.params, rng)
     best["free"] = max(best["free"], *fitted.values())
     return {name: best[name] - value for name, value in fitted.items()}
 

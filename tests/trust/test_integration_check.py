@@ -21,8 +21,8 @@ from statsmodels_mnar import (
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.models import fitting
 from statsmodels_mnar.montecarlo import fit_many
+from statsmodels_mnar.optimize import solution as accuracy_module
 from statsmodels_mnar.optimize.maximize import maximize
-from statsmodels_mnar.post import accuracy as accuracy_module
 
 SIGMA_FIXED = {"normalization": {"sigma": 2.0}}
 COARSE = Quadrature(rule="gauss-hermite", n_nodes=5)

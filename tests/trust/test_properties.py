@@ -554,7 +554,7 @@ def test_fit_with_another_reference_level(case):
     ).fit()
     assert other.converged
     # A ridge depends on the coding of a factor, though little at 1e-4.
-    ridge = one.fit_info.penalty > 0
+    ridge = one._fit_info.penalty > 0
     assert_allclose(other.llf, one.llf, rtol=1e-5 if ridge else 1e-9, atol=1e-6)
     assert_allclose(probabilities(other), probabilities(one), atol=2e-3 if ridge else 1e-4)
 
@@ -691,7 +691,7 @@ def test_effects_in_other_units(case, which, how):
     changed = case.on(case.frame.assign(x1=factor * case.frame["x1"])).build()
     params = in_units(one.params, {"x1": (factor, 0.0)})
     other = type(one._results)(
-        replace(one.fit_info, model=changed, solution=moved(one, changed, params)), "HC0", {}
+        replace(one._fit_info, model=changed, solution=moved(one, changed, params)), "HC0", {}
     )
     effects, others = (
         r.get_margeff(which=which, method=how, dummy=False).summary_frame().iloc[:, 0]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..datasets import Experiment, load_experiment
-from ..progress import progress_bar
+from statsmodels_mnar.datasets import Experiment, load_experiment
+from statsmodels_mnar.tools import progress_bar
 
 Record = dict[str, Any]
 """One row of a table of runs."""

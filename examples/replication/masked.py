@@ -23,10 +23,11 @@ import pandas as pd
 from scipy.stats import rankdata
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
-from ..baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
-from ..datasets import FORMULAS, load_credit_card
-from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
-from ..types import Floats
+from statsmodels_mnar.baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
+from statsmodels_mnar.datasets import FORMULAS, load_credit_card
+from statsmodels_mnar.models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from statsmodels_mnar.types import Floats
+
 from .jobs import Job, Record, experiment
 from .protocol import DECAY
 from .tables import Settings

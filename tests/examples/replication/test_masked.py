@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from statsmodels_mnar.replicate.masked import (
+from examples.replication.masked import (
     MECHANISMS,
     SCORES,
     _rows,
@@ -72,7 +72,7 @@ def made_rows(monkeypatch):
     X = np.column_stack([np.ones(6_000), rng.standard_normal((6_000, 2))])
     y = (rng.random(6_000) < expit(X @ np.array([-0.3, 1.0, -0.7]))).astype(float)
     rows = (y[:3_000], X[:3_000], y[3_000:], X[3_000:])
-    monkeypatch.setattr("statsmodels_mnar.replicate.masked._rows", lambda *_: rows)
+    monkeypatch.setattr("examples.replication.masked._rows", lambda *_: rows)
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""``python -m statsmodels_mnar replicate``: every table and figure of the paper, and one beyond."""
+"""Every table and figure of the paper and two tables beyond it: the jobs and files of each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from ..datasets import find_file
-from ..results.page import write_atomically
-from . import masked, sensitivity, tables
+from statsmodels_mnar.datasets import find_file
+from statsmodels_mnar.tools import write_whole
+
+from . import figure3, masked, tables
 from .jobs import Job, Runner, runner
-from .report import draw_beside_paper, markdown, side_by_side, write
+from .output import draw_beside_paper, markdown, side_by_side, write
 from .tables import Settings, beside_paper, missingness, networks
 
 Written = tuple[dict[str, pd.DataFrame], str, Callable[[], Any]]
@@ -65,10 +66,10 @@ def _networks(runs: pd.DataFrame) -> Written:
 
 
 def _sensitivity(runs: pd.DataFrame) -> Written:
-    frame = sensitivity.curves(runs)
+    frame = figure3.curves(runs)
     wide = frame.pivot_table(index="soft", columns=["dataset", "g_y"], values="test")
     wide.columns = [f"{dataset}, {g_y}" for dataset, g_y in wide.columns]
-    return {"": frame}, markdown(wide.round(2).reset_index()), partial(sensitivity.draw, frame)
+    return {"": frame}, markdown(wide.round(2).reset_index()), partial(figure3.draw, frame)
 
 
 def _masked(runs: pd.DataFrame) -> Written:
@@ -111,7 +112,7 @@ ITEMS: dict[str, Item] = {
     ),
     "figure3": Item(
         "Test accuracy over assigned values of s-bar (fig:ablation1)",
-        sensitivity.figure3_jobs,
+        figure3.figure3_jobs,
         _sensitivity,
         files=("adult.data", "adult.test", "german.data"),
     ),
@@ -156,7 +157,7 @@ def replicate(
     mlp : bool
         With the MLP as g_y.
     draws : {"summary", "full"}
-        How R = 200 draws a row and step are made; see :mod:`statsmodels_mnar.replicate.draws`. The
+        How R = 200 draws a row and step are made; see :mod:`examples.replication.draws`. The
         table of times always makes all of them.
     jobs : int, optional
         Processes; by default one for each processor.
@@ -189,7 +190,7 @@ def _one(name: str, settings: Settings, out: Path, run_all: Runner) -> str:
     records = pd.DataFrame(run_all(item.jobs(settings), name))
     out.mkdir(parents=True, exist_ok=True)
     runs = out / f"{name}_runs.csv"
-    write_atomically(runs, records.to_csv(index=False))  # first: it is what took long
+    write_whole(runs, records.to_csv(index=False))  # first: it is what took long
     frames, text, picture = item.present(records)
     text = f"# {name}: {item.title}\n\n{text}"
     write(out, name, frames, text, picture() if find_spec("matplotlib") is not None else None)

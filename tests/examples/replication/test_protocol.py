@@ -2,7 +2,7 @@
 
 All cells by five seeds, some 10 minutes on one core:
 
-    pytest tests/replicate -m slow -s
+    pytest tests/examples/replication -m slow -s
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from statsmodels_mnar.datasets import EXPERIMENTS, Experiment, load_experiment
-from statsmodels_mnar.replicate import paper_numbers
-from statsmodels_mnar.replicate.protocol import (
+from examples.replication import paper_numbers
+from examples.replication.protocol import (
     BIASCORR,
     GREENE,
     LR_LR,
@@ -31,6 +30,7 @@ from statsmodels_mnar.replicate.protocol import (
     run,
     run_baseline,
 )
+from statsmodels_mnar.datasets import EXPERIMENTS, Experiment, load_experiment
 
 
 @pytest.fixture(scope="module", params=EXPERIMENTS)
@@ -104,7 +104,7 @@ def test_biascorr_star_and_its_baselines_run(shared):
 
 
 def test_summary_of_draws_warns_where_it_is_no_longer_exact(shared, monkeypatch):
-    monkeypatch.setattr("statsmodels_mnar.replicate.protocol.LARGEST", 0.01)
+    monkeypatch.setattr("examples.replication.protocol.LARGEST", 0.01)
     data = load_experiment("german", shared / "data")
     with pytest.warns(ModelWarning, match=r"beyond 0.01 .* use draws='full'"):
         run(GREENE, data)

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from ..baselines import NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
-from ..datasets import Experiment
-from ..kernel.integration import Simulation
-from ..models import BiasCorrLogit, GreeneSelectionLogit
-from ..models.first_stage import MLP
-from ..types import Floats
+from statsmodels_mnar.baselines import NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
+from statsmodels_mnar.datasets import Experiment
+from statsmodels_mnar.kernel.integration import Simulation
+from statsmodels_mnar.models import BiasCorrLogit, GreeneSelectionLogit
+from statsmodels_mnar.models.first_stage import MLP
+from statsmodels_mnar.types import Floats
+
 from .draws import FreshDraws, SummarizedDraws
 
 Draws = Literal["summary", "full"]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernel.integration import Nodes, Simulation
+from statsmodels_mnar.kernel.integration import Nodes, Simulation
 
 _FLOOR = 1e-280  # a likelihood below this is evaluated in log space, as with the engine's draws
 

@@ -20,7 +20,7 @@ from scipy.special import expit
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection, monte_carlo, pool
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.post import metrics
-from statsmodels_mnar.post.imputation import draw_params, held
+from statsmodels_mnar.results.imputation import draw_params, held
 
 SIMULATED = simulate_greene(1_500, rng=1)
 FORMULAS = (SIMULATED.formula, SIMULATED.select_formula)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statsmodels_mnar.replicate import paper_numbers
+from examples.replication import paper_numbers
 
 
 def numbers_of(tex: str, label: str) -> list[str]:

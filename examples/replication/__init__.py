@@ -1,4 +1,4 @@
-"""The paper's experiments, run again beside its numbers."""
+"""The paper's experiments, run again beside its numbers: an application of the package."""
 
 from .command import ITEMS, replicate
 from .paper import paper_numbers

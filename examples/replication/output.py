@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..results.page import png, write_atomically
+from statsmodels_mnar.results.page import png
+from statsmodels_mnar.tools import write_whole
 
 _DIGITS = {"train": 2, "test": 2, "f1": 2, "threshold": 4, "seconds": 2}
 
@@ -101,7 +102,7 @@ def draw_beside_paper(frame: pd.DataFrame, quantity: str, label: str) -> Any:
 def write(out: Path, name: str, frames: dict[str, pd.DataFrame], text: str, picture: Any) -> None:
     """Write ``name``.md, one CSV for each frame, and ``name``.png where there is a picture."""
     for suffix, frame in frames.items():
-        write_atomically(out / f"{name}{suffix}.csv", frame.to_csv(index=False))
-    write_atomically(out / f"{name}.md", text.rstrip() + "\n")
+        write_whole(out / f"{name}{suffix}.csv", frame.to_csv(index=False))
+    write_whole(out / f"{name}.md", text.rstrip() + "\n")
     if picture is not None:
-        write_atomically(out / f"{name}.png", png(picture, 150))
+        write_whole(out / f"{name}.png", png(picture, 150))

@@ -1,7 +1,8 @@
-"""Hypothesis tests of a fitted selection model."""
+"""Tests and intervals of a fitted selection model, and the tables of its dependence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,13 @@ from ..design.chunks import SavedDesign
 from ..kernel.forms import FreeForm, LoadingForm, ProbitForm
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
-from ..post import covariance, tests
+from ..post import covariance, intervals, tests
+from ..post import dependence as latent
+from ..post.dependence import Dependence
+from ..post.intervals import Across, check_alpha
+from ..post.paths import Closed
 from ..post.tests import ExclusionTest, IndependenceTest, is_nested
+from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -47,7 +53,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
 
 def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
     """Coefficients of the selection equation fitted apart, and their covariance."""
-    p, apart = self.model.k_outcome, self.fit_info.independent
+    p, apart = self.model.k_outcome, self._fit_info.independent
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
@@ -73,7 +79,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     estimated = names[-1] in ("athrho", "loading") and self.converged
     ridge = names[-2:] == ["lnsigma", "athrho"]
     if method is None:
-        wald = robust or self.fit_info.penalty
+        wald = robust or self._fit_info.penalty
         method = "score" if not estimated or (wald and ridge) else "wald" if wald else "lr"
     if method not in ("lr", "wald", "score"):
         raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
@@ -96,7 +102,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     if method == "score":
         return tests.score(
             self.model.rows,
-            self.fit_info.independent,
+            self._fit_info.independent,
             probit=self.model.probit_outcome,
             meat=partial(_score_meat, self) if robust else None,
         )
@@ -121,14 +127,14 @@ def _ll_ignorable(self: SelectionResults) -> float:
         if kind == "probit":
             return probit
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return tests.free_without_dependence(objective, self.fit_info.independent, probit)
+        return tests.free_without_dependence(objective, self._fit_info.independent, probit)
 
     return self._summary_cache("ignorable", compute)  # outlives the data
 
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
     """Return the maximum of the same data under another normalization."""
-    return self.model.sibling(normalization).maximum(self.fit_info.independent)
+    return self.model.sibling(normalization).maximum(self._fit_info.independent)
 
 
 def _score_meat(self: SelectionResults, theta: Any) -> Any:
@@ -141,7 +147,7 @@ def _score_meat(self: SelectionResults, theta: Any) -> Any:
 def _check_likelihood(self: SelectionResults, what: str) -> None:
     """Refuse what needs a maximised likelihood where there is none."""
     robust = self.cov_type in covariance.ROBUST
-    if robust or self.fit_info.penalty or not self.converged:
+    if robust or self._fit_info.penalty or not self.converged:
         raise ValueError(
             f"{what} needs a likelihood at its maximum: not valid with a robust covariance, "
             "sampling weights, a penalty or a fit that stopped early; use 'wald' or 'score'"
@@ -165,7 +171,7 @@ def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, flo
     """
     _check_likelihood(self, "compare_lr_test")
     smaller = getattr(restricted, "_results", restricted)
-    if not hasattr(smaller, "fit_info"):
+    if not hasattr(smaller, "_fit_info"):
         raise ValueError(
             "restricted must be a fit of a selection model, got " + type(restricted).__name__
         )
@@ -254,3 +260,233 @@ def _terms(self: SelectionResults) -> dict[str, slice]:
     for name, cut in select.items():
         terms[f"select_{name}"] = slice(p + cut.start, p + cut.stop)
     return terms
+
+
+# -- the dependence of the outcome on selection ----------------------------------------------------
+
+
+def sigma(self: SelectionResults) -> float:
+    """Size of the error that outcome and selection share."""
+    return self._dependence.sigma
+
+
+def rho(self: SelectionResults) -> float:
+    """Its correlation with the selection error."""
+    return self._dependence.rho
+
+
+def error_corr(self: SelectionResults) -> float:
+    """Correlation of the latent errors of outcome and selection."""
+    return self._dependence.error_corr
+
+
+def dependence(self: SelectionResults) -> pd.DataFrame:
+    """sigma, rho and the error correlation with 95% intervals."""
+    return self.dependence_table()
+
+
+def dependence_table(
+    self: SelectionResults, alpha: float = 0.05, *, interval: str | None = None
+) -> pd.DataFrame:
+    """sigma, rho and the error correlation with intervals at level 1 - ``alpha``.
+
+    Parameters
+    ----------
+    alpha : float
+    interval : {"wald", "profile"}, optional
+        As in :meth:`get_prediction`: "profile" is the smallest interval that holds every value
+        which a likelihood ratio test accepts.
+    """
+    check_alpha(alpha)
+    free = self._form.free
+    cov = np.zeros((len(free), len(free)))
+    n_coef = self.model.k_outcome + self.model.k_select
+    cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
+    table = latent.dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
+    if self._form.kind == "probit" and not self.model.probit_outcome:
+        limit = pd.DataFrame(
+            [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
+        )
+        table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
+    if self._by_profile(interval):
+        for name, (low, high) in self._profile_ends(alpha).items():
+            if name in table.index:
+                table.loc[name, table.columns[2:]] = low, high
+    return table
+
+
+def _dependence(self: SelectionResults) -> Dependence:
+    return latent.dependence(self._form.kind, self._dependence_values())
+
+
+def _dependence_values(self: SelectionResults) -> Floats:
+    n_coef = self.model.k_outcome + self.model.k_select
+    return self._form.values(np.asarray(self.params)[n_coef:])
+
+
+def _profile_ends(self: SelectionResults, alpha: float) -> dict[str, tuple[float, float]]:
+    """Ends of the profile sets of the dependence, by name."""
+    across = self._across()
+    pieces = across.pieces(alpha)
+    own = "rho" if self.model.probit_outcome else "error_corr"
+    ends = {own: (pieces[0][0], pieces[-1][1])}
+    if self._form.kind == "probit":
+        ends["rho"] = ends[own]
+    elif self._asked() == ("loading", None, None):
+        loading = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
+        sizes = np.abs([end for piece in loading for end in piece])
+        zero = any(low <= 0.0 <= high for low, high in loading)
+        ends["sigma"] = (0.0 if zero else float(sizes.min()), float(sizes.max()))
+    return ends
+
+
+def _two_dependence_parameters(self: SelectionResults) -> bool:
+    """Whether sigma and rho were both to be estimated, wherever the maximum turned out."""
+    return self._asked() == ("free", None, None)
+
+
+# -- what the data say little about ----------------------------------------------------------------
+
+
+def weak(self: SelectionResults) -> tuple[str, ...]:
+    """Why the data say little about the dependence, in words; empty where they say enough.
+
+    Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
+    correlations that the likelihood supports.
+    """
+    return self._summary_cache("weak", lambda: intervals.reasons(self))
+
+
+def _weakness(self: SelectionResults) -> str | None:
+    """What to say where sigma and rho are not told apart at an interior maximum."""
+    both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
+    if not both or not self.status.converged:
+        return None
+    error = self.bse[-2]
+    correlation = self.identification.correlation
+    if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
+        return None
+    return (
+        f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
+        f"corr(lnsigma, athrho) = {correlation:.4f}. What they do speak about is the error "
+        f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
+        f"scale with normalization={self._scale_remedy()}."
+    )
+
+
+def maxima(self: SelectionResults) -> pd.DataFrame:
+    """The distinct maxima of the likelihood that were found, that of the fit first.
+
+    Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
+    ``rho``, ``prevalence`` and ``status``.
+    """
+    return intervals.maxima(self)
+
+
+def _doubt(self: SelectionResults) -> str | None:
+    """What to warn of at once, where the maximum is a corner or has a rival."""
+    return intervals.doubt(self)
+
+
+def _scale_remedy(self: SelectionResults) -> str:
+    """Normalizations that could hold the error correlation found."""
+    # With sigma = 1 it cannot exceed 0.483.
+    return "'loading'" + (" or {'sigma': 1.0}" if abs(self.error_corr) < 0.45 else "")
+
+
+def _by_profile(self: SelectionResults, interval: str | None, *, automatic: bool = True) -> bool:
+    """Whether intervals are made from refits over the error correlations."""
+    if interval not in (None, "wald", "profile"):
+        raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
+    if interval is not None:
+        return interval == "profile"
+    if isinstance(self.model.design, SavedDesign):  # what the fit did
+        at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
+    else:
+        at_hand = self.nobs <= intervals.MOST_ROWS
+    return automatic and at_hand and (bool(self.weak) or self._skewed())
+
+
+def _skewed(self: SelectionResults) -> bool:
+    return self._summary_cache("skewed", lambda: intervals.skewed(self))
+
+
+def _across(self: SelectionResults) -> Across:
+    return self._summary_cache("across", lambda: intervals.across(self))
+
+
+def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
+    """A few error correlations that may be supported, and results given each."""
+    few = self._across().thin()
+    return few, intervals.members(self, few)
+
+
+def _dependence_across(self: SelectionResults) -> list[tuple[Floats, tuple[float, float]]]:
+    """The dependence parameter that is estimated, if one is: its values and its limits."""
+    across, everywhere = self._across(), (-np.inf, np.inf)
+    known = {
+        "loading": lambda: across.rho * across.sigma,
+        "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
+        "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
+    }
+    return [(known[name](), everywhere) for name in self.model.parametrized.names]
+
+
+def _check_profile(self: SelectionResults) -> None:
+    """Refuse where a likelihood ratio has no meaning."""
+    reason = self._profile_refusal()
+    if reason is not None:
+        raise ValueError(f"profile() inverts a likelihood ratio test, but {reason}")
+    self.model.check_rows_at_hand()
+
+
+def _profile_refusal(self: SelectionResults) -> str | None:
+    reason = self._likelihood_refusal()
+    if reason is None and not self.converged:
+        reason = f"the fit is not at a maximum ({self.status.value}); use method='newton'"
+    return reason
+
+
+def _likelihood_refusal(self: SelectionResults) -> str | None:
+    """Why ratios of this likelihood are no test; None where they are."""
+    reason = None
+    if not self._is_likelihood:
+        reason = "BiasCorr's objective is not a likelihood; use bootstrap() for intervals"
+    elif self._sampling:
+        reason = "sampling weights make it a pseudo-likelihood; use conf_int()"
+    elif self.cov_type in covariance.ROBUST:
+        reason = (
+            f"cov_type={self.cov_type!r} says that the likelihood is not trusted; use "
+            "conf_int(), or get_robustcov_results('nonrobust').profile()"
+        )
+    elif self._fit_info.penalty:
+        reason = "the fit is penalised; fit with penalty=0.0"
+    return reason
+
+
+def _closed(self: SelectionResults) -> Closed:
+    """The model that was asked for with its faces, and the estimates in it."""
+    n_coef = self.model.k_outcome + self.model.k_select
+    kind, sigma, rho = self._asked()
+    return Closed(
+        kind=kind,
+        sigma=sigma,
+        rho=rho,
+        objective=self.model.objective(),
+        integration=self.model.integration,
+        names=tuple(self.model.param_names[:n_coef]),
+        coef=np.asarray(self.params, dtype=float)[:n_coef],
+        errors=np.sqrt(np.diag(covariance.invert(-self._hessian()[:n_coef, :n_coef]))),
+        units="probit" if self._form.kind == "probit" else "logit",
+        at=self._dependence,
+    )
+
+
+def _asked(self: SelectionResults) -> tuple[str, float | None, float | None]:
+    """Form, fixed sigma and fixed rho of the model before its maximum turned out on a face."""
+    asked, model = self._fit_info.asked, self.model
+    given = model.normalization if asked is None else asked
+    kind = model.parametrize(given, model.integration).kind
+    if isinstance(given, Mapping):
+        return kind, np.inf if kind == "probit" else given.get("sigma"), given.get("rho")
+    return (kind, 0.0, 1.0) if given == "independent" else (kind, None, None)

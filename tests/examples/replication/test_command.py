@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from statsmodels_mnar.__main__ import main
-from statsmodels_mnar.replicate import ITEMS, replicate
-from statsmodels_mnar.replicate.jobs import Job, runner
-from statsmodels_mnar.replicate.protocol import GREENE, LR_LR, PROBIT_LR, SSBIAS
-from statsmodels_mnar.replicate.report import markdown, side_by_side
-from statsmodels_mnar.replicate.tables import Settings, beside_paper, missingness, one_run
+from examples.replication import ITEMS, replicate
+from examples.replication.__main__ import main
+from examples.replication.jobs import Job, runner
+from examples.replication.output import markdown, side_by_side
+from examples.replication.protocol import GREENE, LR_LR, PROBIT_LR, SSBIAS
+from examples.replication.tables import Settings, beside_paper, missingness, one_run
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def drug(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.full  # its parts are tried one by one
 def test_table4_on_made_data(drug, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("statsmodels_mnar.replicate.tables.ETAS", (0.6,))
+    monkeypatch.setattr("examples.replication.tables.ETAS", (0.6,))
     options = ["--data", str(drug), "--out", str(tmp_path), "--runs", "2", "--jobs", "1"]
-    assert main(["replicate", "table4", *options, "--quiet"]) == 0
+    assert main(["table4", *options, "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert printed.strip() == (tmp_path / "table4.md").read_text().strip()
     names = {path.name for path in tmp_path.iterdir()}
@@ -66,7 +66,7 @@ def test_table4_on_made_data(drug, tmp_path, capsys, monkeypatch):
     ],
 )
 def test_mistakes_end_with_a_message(arguments, message, capsys):
-    assert main(["replicate", *arguments]) == 2
+    assert main(arguments) == 2
     assert re.search(message, capsys.readouterr().err)
 
 

@@ -1,19 +1,22 @@
-"""Summaries whose HTML and LaTeX show names as text.
+"""Small tools that several parts share: progress bars, files written whole, escaped summaries.
 
-statsmodels writes names into its HTML as they are. A notebook shows that HTML by itself, so that
-a column called ``<script>...`` would run, and one called ``a<b`` would not be seen.
-
-statsmodels' own drops the titles of the tables, so that two equations cannot be told apart, and
-writes the text below them as it is: a note with an underscore does not compile.
+statsmodels writes names into the HTML of a summary as they are. A notebook shows that HTML by
+itself, so that a column called ``<script>...`` would run, and one called ``a<b`` would not be seen.
+Its LaTeX drops the titles of the tables, so that two equations look alike, and does not escape the
+text below them. The summaries here are statsmodels' own with both mended.
 """
 
 from __future__ import annotations
 
 import copy
 import html
+import os
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,11 +25,66 @@ from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
 
 
+def progress_bar(
+    show: bool,
+    label: str,
+    total: int | None = None,
+    over: Iterable[Any] | None = None,
+    unit: str = "fit",
+    **options: Any,
+) -> Any:
+    """Return a tqdm bar: an iterator over ``over``, or a context manager with ``update``.
+
+    Examples
+    --------
+    >>> list(progress_bar(False, "squares", over=(i * i for i in range(3))))
+    [0, 1, 4]
+    """
+    if show:
+        from tqdm.auto import tqdm
+    else:  # draws nothing; the other may warn when it is imported in a notebook
+        from tqdm.std import tqdm
+    return tqdm(over, desc=label, total=total, unit=unit, disable=not show, **options)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Yield a name beside ``path`` to write to, and give the file its own name afterwards.
+
+    No reader sees half a file: if the block raises, what it wrote is removed and ``path`` stays as
+    it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_whole(folder / "table.csv") as beside:
+    ...     _ = beside.write_text("a,b")
+    >>> [file.name for file in folder.iterdir()]
+    ['table.csv']
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that is either whole or not there."""
+    with written_whole(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+# -- summaries whose HTML and LaTeX show names as text ---------------------------------------------
+
+
 class EscapedTable(SimpleTable):
     """statsmodels' table with the text of its cells and its title escaped in HTML."""
 
     def as_html(self, **fmt_dict: Any) -> str:
-        """HTML in which names are text."""
+        """Return HTML in which names are shown as text."""
         shown = copy.deepcopy(self)
         shown.title = _text(self.title)
         for row in shown:
@@ -36,7 +94,7 @@ class EscapedTable(SimpleTable):
 
 
 class _Tables(list[SimpleTable]):
-    """Tables of a summary; each becomes an `EscapedTable`, for it can be shown alone."""
+    """A list of tables that turns each into an `EscapedTable`, which can be shown alone."""
 
     def append(self, table: SimpleTable) -> None:
         table.__class__ = EscapedTable  # statsmodels' functions make the plain ones
@@ -51,7 +109,7 @@ class EscapedSummary(Summary):
         self.tables = _Tables()
 
     def as_html(self) -> str:
-        """HTML in which names are text."""
+        """Return HTML in which names are shown as text."""
         shown = copy.copy(self)
         shown.extra_txt = _text(self.extra_txt)
         return Summary.as_html(shown)
@@ -61,7 +119,7 @@ class EscapedSummary2(Summary2):
     """statsmodels' ``summary2`` form with escaped HTML."""
 
     def as_html(self) -> str:
-        """HTML in which names are text."""
+        """Return HTML in which names are shown as text."""
         shown = copy.copy(self)
         shown.tables = [_frame(table) for table in self.tables]
         shown.extra_txt = [html.escape(text) for text in self.extra_txt]
@@ -98,7 +156,7 @@ class SectionedSummary(EscapedSummary):
     """statsmodels' summary; tables of equally many columns are sections of one LaTeX tabular."""
 
     def as_latex(self) -> str:
-        """LaTeX for a document that uses booktabs."""
+        """Return LaTeX for a document that uses booktabs."""
         groups = (list(tables) for _, tables in groupby(self.tables, key=_width))
         parts = "\n\n\\medskip\n".join(_tabular(tables) for tables in groups)
         text = f"\\begin{{center}}\n{parts}\n\\end{{center}}"
@@ -109,7 +167,7 @@ class SectionedSummary(EscapedSummary):
 
 
 def escape(text: str) -> str:
-    r"""Text as LaTeX prints it.
+    r"""Return text with the characters that LaTeX reserves escaped.
 
     Examples
     --------
@@ -124,7 +182,7 @@ def _width(table: SimpleTable) -> int:
 
 
 def _tabular(tables: list[SimpleTable]) -> str:
-    """The tables below each other, the title of each above its stubs."""
+    """Return one tabular of the tables below each other, the title of each above its stubs."""
     width = _width(tables[0])
     with_headings = tables[0][0].datatype == "header"
     columns = "l" + "r" * (width - 1) if with_headings else "lr" * (width // 2)
@@ -147,5 +205,5 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A number has a minus sign, not a hyphen."""
+    """Escape a cell, and give a negative number a minus sign in place of the hyphen."""
     return re.sub(r"^-(?=[\d.])", "$-$", escape(text))

@@ -9,12 +9,12 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest, norm
 
+from examples.replication.draws import FreshDraws, SummarizedDraws, summarize
 from statsmodels_mnar import BiasCorrLogit
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.kernel.forms import FreeForm
 from statsmodels_mnar.kernel.rows import Rows
 from statsmodels_mnar.optimize.objective import Objective
-from statsmodels_mnar.replicate.draws import FreshDraws, SummarizedDraws, summarize
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..datasets import EXPERIMENTS
-from ..models.first_stage import MLP
+from statsmodels_mnar.datasets import EXPERIMENTS
+from statsmodels_mnar.models.first_stage import MLP
+
 from .jobs import Job, Record, experiment
 from .paper import paper_numbers
 from .protocol import (
