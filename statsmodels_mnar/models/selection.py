@@ -371,9 +371,13 @@ class SelectionModel(GenericLikelihoodModel):
 
     @property
     def rows(self) -> Any:
-        """The data on the device: Rows, or PartitionedRows."""
+        """The rows of the likelihood on the device: Rows, or PartitionedRows."""
+        return self.plain_rows()
+
+    def plain_rows(self) -> Any:
+        """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
-            self._rows = self.rows_of(self.training_design)
+            self._rows = self.rows_of(self.design)
         return self._rows
 
     @property
@@ -615,10 +619,6 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _default_cov_type(self) -> str:
         return "HC0" if self.design.weight_kind == "prob_weights" else "nonrobust"
-
-    def plain_rows(self) -> Any:
-        """The rows on which the two equations are fitted apart."""
-        return self.rows
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
         raise ValueError(
