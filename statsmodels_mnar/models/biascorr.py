@@ -16,11 +16,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
 from ..design import (
     Design,
-    check_levels,
-    check_outcome_varies,
     check_rank,
-    check_selection_varies,
-    check_width,
     degeneracies,
 )
 from ..errors import SingularDesignError, warn
@@ -44,6 +40,7 @@ from .first_stage import (
     Softening,
     can_train_many,
     check_classifier,
+    is_regression,
     mean_soft_selection,
     soft_range,
     soften,
@@ -53,7 +50,7 @@ from .first_stage import (
     train_partitioned,
     train_resampled,
 )
-from .fitting import SEPARATION_ROWS, check_options
+from .fitting import SEPARATION_ROWS
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
 from .selection import SelectionModel
@@ -368,8 +365,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_training_rows": None}
 
-    def _default_cov_type(self) -> str:
-        return "stacked" if self.first_stage.parametric else "HC0"
+    def _default_cov_type(self, method: str = "newton") -> str:
+        both = is_regression(self.selection_model) and is_regression(self.pseudolabel_model)
+        return "stacked" if both and method != "sgd" else "HC0"
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """Start values from the labelled rows; the value is the objective's at independence.
@@ -422,48 +420,33 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         **options
             As in :meth:`GreeneSelectionLogit.fit`.
         """
-        if self._needs_free_form(method):
-            return self.sibling("free").fit(
-                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
-                checkpoint, first_stage_tol, **options,
-            )  # fmt: skip
         if penalty is None:
             penalty = 0.0 if method == "sgd" else PENALTY
-        check_options(method, options, penalty, maxiter, callback)
         _check_tolerances(first_stage_tol)
-        counted = self.design.counted
-        check_selection_varies(counted)  # before the first stages, which need both kinds
-        check_outcome_varies(counted)
-        if method != "sgd":
-            check_width(counted)
-            if penalty == 0.0:  # and a maximum
-                check_levels(counted.sketch)
-                check_rank(counted.sketch)
-        descent = None
-        if method == "sgd":
-            descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
-        self.check_rows_at_hand()
-        with self._progress(disp and self.in_partitions, method, maxiter, checkpoint):
-            model = self._staged(penalty, descent)
-            if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
-                self._check_separation()
-                self._warn(_NOT_CONVERGED, ConvergenceWarning)
-            model._check_offsets(penalty)
-            model._check_pseudolabels(method, penalty)
-            if cov_type is None:
-                cov_type = "HC0" if method == "sgd" else model._default_cov_type()
-        fitted = super(BiasCorrLogit, model).fit(
+        training = {"first_stage_tol": first_stage_tol} if method == "sgd" else {}
+        return self._estimate(
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
-            **options,
+            options, **training,
         )  # fmt: skip
-        if penalty and not self._quiet:
-            for text in fitted._results.held_by_penalty:
+
+    def _trained(
+        self, method: str, penalty: float, first_stage_tol: tuple[float, float] | None = None
+    ) -> Self:
+        """This model with its first stages, of which what is wrong is said before the fit."""
+        tol = first_stage_tol
+        model = self._staged(penalty, None if tol is None else (Descent(tol[0]), Descent(tol[1])))
+        if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
+            self._check_separation()
+            self._warn(_NOT_CONVERGED, ConvergenceWarning)
+        model._check_offsets(penalty)
+        model._check_pseudolabels(method, penalty)
+        return model
+
+    def _warn_about(self, results: SelectionResults) -> None:
+        super()._warn_about(results)
+        if isinstance(results, BiasCorrResults):
+            for text in results.held_by_penalty:
                 self._warn(text)
-        if method == "sgd":
-            info = fitted._results.fit_info
-            again = info.options | {"first_stage_tol": first_stage_tol}
-            fitted._results.fit_info = replace(info, options=again)
-        return fitted
 
     def coefs_held(self) -> tuple[str, ...]:
         """Why the objective without a penalty has no finite maximum, or none that is unique.

@@ -192,6 +192,11 @@ class FirstStage:
         return self.select.fit is not None and self.outcome.fit is not None
 
 
+def is_regression(model: Classifier) -> bool:
+    """Whether the classifier is a "probit" or a "logit" of ours."""
+    return isinstance(model, str) and model in LINKS
+
+
 def check_classifier(model: Classifier, names: tuple[str, ...], argument: str) -> None:
     """Refuse what is neither a known name nor a classifier."""
     if isinstance(model, str):
@@ -264,7 +269,7 @@ def _train_one(
     X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
-    if isinstance(model, str) and model in LINKS:
+    if is_regression(model):
         link = LINKS[model]
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
@@ -307,8 +312,7 @@ def _train_one(
 def can_train_many(selection_model: Classifier, pseudolabel_model: Classifier) -> bool:
     """Whether :func:`train_many` knows both classifiers."""
     network = isinstance(pseudolabel_model, MLP) or pseudolabel_model == "mlp"
-    known = isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS
-    return isinstance(selection_model, str) and (known or network)
+    return isinstance(selection_model, str) and (is_regression(pseudolabel_model) or network)
 
 
 @one_thread()
@@ -347,7 +351,7 @@ def train_many(
     X, W, s = (torch.as_tensor(v, device=weights.device) for v in (design.X, design.W, design.s))
     y = torch.where(seen, torch.as_tensor(design.y, device=weights.device), 0.0)
     select, converged = regress(selection_model, W, s, weights, design.offset_select)
-    if isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS:
+    if is_regression(pseudolabel_model):
         outcome, good = regress(pseudolabel_model, X, y, weights * seen, design.offset)
         converged = converged & good
     else:
@@ -373,7 +377,7 @@ def train_partitioned(
     """``train`` by sums over partitions, for "probit" and "logit"."""
     models = {"selection_model": selection_model, "pseudolabel_model": pseudolabel_model}
     for argument, model in models.items():
-        if not isinstance(model, str) or model not in LINKS:
+        if not is_regression(model):
             raise NotInMemoryError(
                 f"{argument}={model!r} would need all rows at once, which are in partitions; use "
                 f"one of {list(LINKS)}"
