@@ -181,13 +181,12 @@ class SelectionModel(GenericLikelihoodModel):
             raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
         how = execution or Execution()
         source = find_source(data, how.partition_rows, split=execution is not None)
-        model = cls.__new__(cls)
         if source is None:
             data = owned(as_frame(data))
             design = design_from_formula(
                 formula, select_formula, data, subset, missing, env=env, **roles
             )
-            model._set_up(design, pandas=True, **model_options)
+            model = cls._from_design(design, **model_options)
             model.frame = data
         else:
             if subset is not None:
@@ -196,13 +195,22 @@ class SelectionModel(GenericLikelihoodModel):
                 formula, select_formula, source.columns, missing, env=env, **roles
             )
             large = build(recipe, source, how, resolve_device(model_options.get("device", "auto")))
-            model._set_up(large.design, pandas=True, **model_options)
+            model = cls._from_design(large.design, **model_options)
             model._rows, model._frames = large.rows, large.frames
         model.formula, model.select_formula = formula, select_formula
         model.offset_columns = (
             offset if isinstance(offset, str) else None,
             offset_select if isinstance(offset_select, str) else None,
         )
+        return model
+
+    @classmethod
+    def _from_design(
+        cls, design: Design | PartitionedDesign, *, pandas: bool = True, **options: Any
+    ) -> Self:
+        """Build the model from a design in place of the arrays that ``__init__`` makes one of."""
+        model = cls.__new__(cls)
+        model._set_up(design, pandas=pandas, **options)
         return model
 
     def _set_up(
@@ -305,8 +313,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def holding(self, normalization: Normalization) -> Self:
         """This model with all of its dependence fixed, for predictions; it works without data."""
-        other, data = type(self).__new__(type(self)), copy.copy(self.data)
-        other.__dict__.update(self.__dict__)  # copy.copy would leave out what a pickle leaves out
+        other, data = copy.copy(self), copy.copy(self.data)
+        other.__dict__.update(self.__dict__)  # a copy leaves out what a pickle leaves out
         other.normalization, other.data = normalization, data
         other.parametrized = self.parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names
@@ -321,9 +329,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def rebuilt(self, design: Design, **changes: Any) -> Self:
         """A model of the same options on another design."""
-        other = type(self).__new__(type(self))
-        options = {name: getattr(self, name) for name in self._set_up_keywords}
-        other._set_up(design, pandas=self._pandas, **(options | changes))
+        options = {name: getattr(self, name) for name in self._set_up_keywords} | changes
+        other = self._from_design(design, pandas=self._pandas, **options)
         other._form_by_default = self._form_by_default and "normalization" not in changes
         return other
 
