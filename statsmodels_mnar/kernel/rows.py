@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any, Literal, cast, get_args
@@ -425,6 +425,39 @@ class Rows:
     def unsort(self, values: Tensor) -> Tensor:
         """Put values of the sorted rows, along the last axis, back into the user's order."""
         return torch.empty_like(values).index_copy_(-1, self.order, values)
+
+    # Rows in one place are one partition: they answer as `large.partitions.PartitionedRows` do.
+
+    def sum(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(rows, *args)`` added over the partitions."""
+        return function(self, *args)
+
+    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """``function(rows, *args)`` of every partition."""
+        return [function(self, *args)]
+
+    def through(self, function: Callable[..., Any], *args: Any) -> Single:
+        """Return what the function makes of every partition, to be summed over."""
+        return Single(function(self, *args))
+
+    def softened(self, kind: Kind, function: Callable[..., Rows], *args: Any) -> Rows:
+        """Return rows with other labels, whose closed rows have become of this kind."""
+        return function(self, *args)
+
+    def spread(self, count: int) -> Rows:
+        """Return at least so many of the rows; here they all are at hand."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What was made of the one partition that rows in memory are."""
+
+    item: Any
+
+    def sum(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(item, *args)`` added over the partitions."""
+        return function(self.item, *args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_args
 
@@ -109,8 +109,12 @@ class PartitionedRows:
             {kind if own == "closed" else own: n for own, n in count.items()}
             for count in self.counts
         )
+        return replace(self.through(function, *args), counts=counts)
+
+    def through(self, function: Callable[..., Any], *args: Any) -> PartitionedRows:
+        """Return what the function makes of every partition in each pass, to be summed over."""
         tag = f"{self.tag}{signature(function, args)}"
-        return replace(self, parts=self.parts.derive(function, *args), counts=counts, tag=tag)
+        return replace(self, parts=self.parts.derive(function, *args), tag=tag)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -145,6 +149,10 @@ class PartitionedRows:
         if journal is not None:
             journal[key] = tuple(v.cpu().numpy() for v in total)
         return total
+
+    def map(self, function: Callable[..., Any], *args: Any) -> Iterator[Any]:
+        """``function(rows, *args)`` of every partition, in their order."""
+        return self.parts.map(function, *args)
 
     def take(self, positions: np.ndarray) -> Rows:
         """Return rows by their position in the order that all rows would have in one piece."""
@@ -201,7 +209,7 @@ class PartitionedRows:
             return self.sum(_binary_sums, equation, link, beta, order)
 
         def reach(step: Tensor) -> Tensor:
-            return torch.stack(list(self.parts.map(_largest_index, equation, step))).amax(0)
+            return torch.stack(list(self.map(_largest_index, equation, step))).amax(0)
 
         alpha = start.new_zeros(len(start))
         if penalty:

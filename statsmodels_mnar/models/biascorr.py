@@ -16,11 +16,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
 from ..design import (
     Design,
-    check_levels,
-    check_outcome_varies,
     check_rank,
-    check_selection_varies,
-    check_width,
     degeneracies,
 )
 from ..errors import SingularDesignError, warn
@@ -30,11 +26,10 @@ from ..kernel.rows import Rows
 from ..kernel.threads import one_thread, one_thread_a_step
 from ..large.partitions import PartitionedRows
 from ..large.resamples import ResampledObjective, Resamples
-from ..optimize.batches import relabelled, resampled
+from ..optimize.batches import resampled, reweighted
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Method, maximize_many
 from ..optimize.solution import Solution, Status
-from ..post.stacked import Stages
 from ..results.corrected import BiasCorrResults
 from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from ..types import Floats
@@ -45,22 +40,20 @@ from .first_stage import (
     Softening,
     can_train_many,
     check_classifier,
+    is_regression,
     mean_soft_selection,
     soft_range,
-    soft_sums,
     soften,
-    soften_many,
     soften_rows,
     train,
     train_many,
     train_partitioned,
     train_resampled,
 )
-from .fitting import SEPARATION_ROWS, check_options
+from .fitting import SEPARATION_ROWS
 from .greene import GreeneSelectionLogit
 from .normalization import Normalization, Parametrized
 from .selection import SelectionModel
-from .stacked_parts import stacked_covariance
 from .target import FromTarget
 
 _SEPARATED = "a first stage has no maximum (separation)"
@@ -91,24 +84,18 @@ class BiasCorrRefits(SelectionModel):
 
         ``weights``, ``start_params`` and ``penalty`` are those of the other models.
         """
-        rows, objective = self.rows, self.objective(penalty)
-        unlabelled = torch.as_tensor(~self.design.labelled, device=rows.device)[rows.order]
+        plain, objective = self.plain_rows(), self.objective(penalty)
+        models = self.selection_model, self.pseudolabel_model
         start = self.expand(start_params)[None]
         size = options.pop("chunk", None) or objective.members_at_once(start[0])
         for first in range(0, len(weights), size):
-            own = torch.as_tensor(weights[first : first + size], device=rows.device)
-            stages = train_many(
-                self.design, self.selection_model, self.pseudolabel_model, own, penalty
-            )
-            s, y = soften_many(
-                self.design, stages, own, self.soft_selection,
-                soft_pseudolabels=self.soft_pseudolabels,
-            )  # fmt: skip
-            lowest = s[:, ~self.design.labelled].amin(1)
-            labelled = relabelled(rows, unlabelled, s[:, rows.order], y[:, rows.order])
-            members = objective.with_rows(resampled(labelled, own[:, rows.order]))
+            own = torch.as_tensor(weights[first : first + size], device=plain.device)
+            how, converged = train_many(self.design, *models, own, penalty)
+            by_row = own[:, plain.order]
+            how = self._softening_of(how, reweighted(plain, by_row))
+            members = objective.with_rows(resampled(how.rows(plain), by_row))
             fits = maximize_many(members, start, free=self.estimated, **options)
-            yield from _with_reasons(fits, stages.converged, lowest, penalty)
+            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
 
     @one_thread_a_step
     def _refit_draws(
@@ -120,11 +107,9 @@ class BiasCorrRefits(SelectionModel):
         size = options.pop("chunk", None) or self.objective().members_at_once(start[0])
         for first in range(0, len(draws), size):
             own = draws.members(np.arange(first, min(first + size, len(draws))))
-            how, converged = train_resampled(own.rows(plain), self.first_stage, len(own), penalty)
-            soft = how.soft_selection if self.soft_selection is None else self.soft_selection
-            how = replace(how, soft_selection=soft, soft_pseudolabels=self.soft_pseudolabels)
-            found = list(plain.parts.map(soft_range, how))
-            lowest = torch.stack([low for low, _, _ in found]).amin(0)
+            drawn = own.rows(plain)
+            how, converged = train_resampled(drawn, self.first_stage, len(own), penalty)
+            how = self._softening_of(how, drawn)
 
             def softened(
                 which: NDArray[np.int64], own: Resamples = own, how: Softening = how
@@ -134,7 +119,14 @@ class BiasCorrRefits(SelectionModel):
 
             members = ResampledObjective(softened, np.arange(len(own)), form, penalty=penalty)
             fits = maximize_many(members, start, free=self.estimated, **options)
-            yield from _with_reasons(fits, converged, lowest, penalty)
+            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
+
+    def _softening_of(self, how: Softening, rows: Any) -> Softening:
+        """Softening by what was trained, as this model asks for; the rows have their weights."""
+        soft = self.soft_selection
+        if soft is None:
+            soft = tuple(mean_soft_selection(rows, how).tolist())
+        return replace(how, soft_selection=soft, soft_pseudolabels=self.soft_pseudolabels)
 
 
 def _with_reasons(
@@ -267,8 +259,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         self.selection_model, self.pseudolabel_model = selection_model, pseudolabel_model
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self.stage: FirstStage | None = None
-        self._known_soft: float | None = None  # s-bar, once the data are gone
-        self._training_rows: PartitionedRows | None = None  # of data in partitions
+        self._known_soft: float | None = None  # s-bar
+        self._training_rows: Rows | PartitionedRows | None = None  # D'_tr
 
     def _set_up(self, design: Any, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
@@ -304,8 +296,6 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         model = self.sibling(self.normalization)
         model.stage = self._train(descent, penalty)
         model._training_rows = model._known_soft = None
-        if not self.in_partitions:
-            model._rows = None
         return model
 
     def _train(
@@ -323,8 +313,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         given = self.soft_selection not in (None, "rowwise")
         return stage.outcome.converged and (given or stage.select.converged)
 
-    def _softening(self) -> Softening:
-        """How the unlabelled rows of a partition get their s' and y'."""
+    def softening(self) -> Softening:
+        """How unlabelled rows get their s' and y'."""
         rowwise = self.soft_selection == "rowwise"
         soft = "rowwise" if rowwise else self.s_bar()
         return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
@@ -332,21 +322,16 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     @property
     def rows(self) -> Any:
         """D'_tr on the device."""
-        if not self.in_partitions:
-            return super().rows
         if self._training_rows is None:
             self.check_rows_at_hand()
-            how = self._softening()
+            how = self.softening()
             self._training_rows = self.plain_rows().softened(how.kind, soften_rows, how)
         return self._training_rows
 
     @property
     def training_design(self) -> Design:
         """D'_tr: soft selection in s, labels and pseudolabels in y."""
-        return soften(
-            self.design, self.first_stage, self.soft_selection,
-            soft_pseudolabels=self.soft_pseudolabels,
-        )  # fmt: skip
+        return soften(self.design, self.plain_rows(), self.softening())
 
     def remove_data(self) -> None:
         """Drop the rows and what the first stages said of them; s-bar stays."""
@@ -367,19 +352,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             return self._known_soft
         if self.soft_selection is not None and self.soft_selection != "rowwise":
             return float(self.soft_selection)
-        if not self.in_partitions:
-            return mean_soft_selection(self.design, self.first_stage)
-        how = Softening.of(self.first_stage, 0.0, soft_pseudolabels=False)
-        total, weight = self.plain_rows().sum(soft_sums, how)
-        self._known_soft = float(total / weight)
+        how = Softening.of(self.first_stage)
+        self._known_soft = float(mean_soft_selection(self.plain_rows(), how))
         return self._known_soft
-
-    def stacked_in_partitions(self, params: Floats, hessian: Floats, how: Stages) -> Floats:
-        """The stacked covariance by sums over partitions."""
-        return stacked_covariance(
-            self.plain_rows(), self._softening(), self.parametrized.form, self.expand(params),
-            self.estimated, hessian, how,
-        )  # fmt: skip
 
     def sibling(self, normalization: Normalization, **changes: Any) -> Self:
         other = super().sibling(normalization, **changes)
@@ -390,11 +365,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_training_rows": None}
 
-    def _default_cov_type(self) -> str:
-        return "stacked" if self.first_stage.parametric else "HC0"
-
-    def plain_rows(self) -> Any:
-        return self._rows if self.in_partitions else self.rows_of(self.design)
+    def _default_cov_type(self, method: str = "newton") -> str:
+        both = is_regression(self.selection_model) and is_regression(self.pseudolabel_model)
+        return "stacked" if both and method != "sgd" else "HC0"
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """Start values from the labelled rows; the value is the objective's at independence.
@@ -447,48 +420,33 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         **options
             As in :meth:`GreeneSelectionLogit.fit`.
         """
-        if self._needs_free_form(method):
-            return self.sibling("free").fit(
-                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
-                checkpoint, first_stage_tol, **options,
-            )  # fmt: skip
         if penalty is None:
             penalty = 0.0 if method == "sgd" else PENALTY
-        check_options(method, options, penalty, maxiter, callback)
         _check_tolerances(first_stage_tol)
-        counted = self.design.counted
-        check_selection_varies(counted)  # before the first stages, which need both kinds
-        check_outcome_varies(counted)
-        if method != "sgd":
-            check_width(counted)
-            if penalty == 0.0:  # and a maximum
-                check_levels(counted.sketch)
-                check_rank(counted.sketch)
-        descent = None
-        if method == "sgd":
-            descent = (Descent(first_stage_tol[0]), Descent(first_stage_tol[1]))
-        self.check_rows_at_hand()
-        with self._progress(disp and self.in_partitions, method, maxiter, checkpoint):
-            model = self._staged(penalty, descent)
-            if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
-                self._check_separation()
-                self._warn(_NOT_CONVERGED, ConvergenceWarning)
-            model._check_offsets(penalty)
-            model._check_pseudolabels(method, penalty)
-            if cov_type is None:
-                cov_type = "HC0" if method == "sgd" else model._default_cov_type()
-        fitted = super(BiasCorrLogit, model).fit(
+        training = {"first_stage_tol": first_stage_tol} if method == "sgd" else {}
+        return self._estimate(
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
-            **options,
+            options, **training,
         )  # fmt: skip
-        if penalty and not self._quiet:
-            for text in fitted._results.held_by_penalty:
+
+    def _trained(
+        self, method: str, penalty: float, first_stage_tol: tuple[float, float] | None = None
+    ) -> Self:
+        """This model with its first stages, of which what is wrong is said before the fit."""
+        tol = first_stage_tol
+        model = self._staged(penalty, None if tol is None else (Descent(tol[0]), Descent(tol[1])))
+        if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
+            self._check_separation()
+            self._warn(_NOT_CONVERGED, ConvergenceWarning)
+        model._check_offsets(penalty)
+        model._check_pseudolabels(method, penalty)
+        return model
+
+    def _warn_about(self, results: SelectionResults) -> None:
+        super()._warn_about(results)
+        if isinstance(results, BiasCorrResults):
+            for text in results.held_by_penalty:
                 self._warn(text)
-        if method == "sgd":
-            info = fitted._results._fit_info
-            again = info.options | {"first_stage_tol": first_stage_tol}
-            fitted._results._fit_info = replace(info, options=again)
-        return fitted
 
     def coefs_held(self) -> tuple[str, ...]:
         """Why the objective without a penalty has no finite maximum, or none that is unique.
@@ -506,8 +464,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             )
         plain = self.plain_rows()
         if not (self._has_full_rank() and fit_independent(plain).converged):
-            rows = plain.spread(SEPARATION_ROWS) if self.in_partitions else plain
-            found += self._degenerate_equations(rows)
+            found += self._degenerate_equations(plain.spread(SEPARATION_ROWS))
         return tuple(found)
 
     def _has_full_rank(self) -> bool:
@@ -530,13 +487,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
 
     def _pseudolabel_range(self) -> tuple[float, float, float]:
         """Smallest s', smallest and largest y' of the unlabelled rows."""
-        if self.in_partitions:
-            found = self.plain_rows().parts.map(soft_range, self._softening())
-            s, low, high = (torch.stack(values) for values in zip(*found, strict=True))
-            return float(s.min()), float(low.min()), float(high.max())
-        training, missing = self.training_design, ~self.design.labelled
-        labels = training.y[missing]
-        return training.s[missing].min(), labels.min(), labels.max()
+        s, low, high = soft_range(self.plain_rows(), self.softening())
+        return float(s), float(low), float(high)
 
     def _check_offsets(self, penalty: float) -> None:
         """Warn of an offset that the penalty keeps the constant from making up for.

@@ -1,10 +1,9 @@
 """Algorithm 1, lines 4 to 14: the two classifiers, soft selection and pseudolabels.
 
 Each step is a function of the design: ``train`` learns g_s on all rows and g_y on the labelled
-ones, ``soften`` returns the paper's training set D'_tr as a design, whose s is the soft selection
-value and whose y is the label or the pseudolabel.
-
-Everything takes one model or the members of a batch, whose coefficients differ.
+ones. ``Softening`` then gives the unlabelled rows their soft selection values and pseudolabels, and
+so makes the paper's training set D'_tr. It works on one partition's rows at a time: rows in memory
+are one partition, and the members of a batch a leading axis.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -149,7 +148,7 @@ Classifier = Any
 """A name, or an object with scikit-learn's ``fit(X, y)`` and ``predict_proba(X)``."""
 
 LINKS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
-CDF: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+CDF: dict[str, Callable[[Tensor], Tensor]] = {
     "probit": torch.special.ndtr,
     "logit": torch.sigmoid,
 }
@@ -191,6 +190,11 @@ class FirstStage:
     def parametric(self) -> bool:
         """Both are regressions at their maximum, so the stacked covariance is defined."""
         return self.select.fit is not None and self.outcome.fit is not None
+
+
+def is_regression(model: Classifier) -> bool:
+    """Whether the classifier is a "probit" or a "logit" of ours."""
+    return isinstance(model, str) and model in LINKS
 
 
 def check_classifier(model: Classifier, names: tuple[str, ...], argument: str) -> None:
@@ -265,7 +269,7 @@ def _train_one(
     X_t, y_t = all_t[used], torch.as_tensor(y[used], dtype=torch.float64)
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
-    if isinstance(model, str) and model in LINKS:
+    if is_regression(model):
         link = LINKS[model]
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
@@ -305,20 +309,10 @@ def _train_one(
     return Trained(name, probability[:, 1], estimator=estimator)
 
 
-@dataclass(frozen=True, slots=True)
-class ManyStages:
-    """Both classifiers trained for B sets of row weights."""
-
-    select: torch.Tensor  # (B, n) probabilities of g_s
-    outcome: torch.Tensor  # (B, n) of g_y
-    converged: torch.Tensor  # (B,) both at a maximum
-
-
 def can_train_many(selection_model: Classifier, pseudolabel_model: Classifier) -> bool:
     """Whether :func:`train_many` knows both classifiers."""
     network = isinstance(pseudolabel_model, MLP) or pseudolabel_model == "mlp"
-    known = isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS
-    return isinstance(selection_model, str) and (known or network)
+    return isinstance(selection_model, str) and (is_regression(pseudolabel_model) or network)
 
 
 @one_thread()
@@ -326,17 +320,25 @@ def train_many(
     design: Design,
     selection_model: str,
     pseudolabel_model: Classifier,
-    weights: torch.Tensor,
+    weights: Tensor,
     penalty: float = 0.0,
-) -> ManyStages:
-    """:func:`train` for B sets of row weights at once, (B, n), on their device."""
+) -> tuple[Softening, Tensor]:
+    """:func:`train` for B sets of row weights at once, (B, n), on their device.
 
-    def tensor(values: Floats | None) -> torch.Tensor | None:
+    Returns
+    -------
+    Softening
+        Row by row, with each member's predictions.
+    Tensor
+        (B,) whether both are at a maximum.
+    """
+
+    def tensor(values: Floats | None) -> Tensor | None:
         return None if values is None else torch.as_tensor(values, device=weights.device)
 
     def regress(
-        name: str, X: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, offset: Floats | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        name: str, X: Tensor, y: Tensor, weight: Tensor, offset: Floats | None
+    ) -> tuple[Tensor, Tensor]:
         columns, known = X.mT.contiguous(), tensor(offset)
         ridge = tensor(Moments.of(X.cpu().numpy(), design.weights).ridge)
         fits = fit_binaries(
@@ -349,81 +351,21 @@ def train_many(
     X, W, s = (torch.as_tensor(v, device=weights.device) for v in (design.X, design.W, design.s))
     y = torch.where(seen, torch.as_tensor(design.y, device=weights.device), 0.0)
     select, converged = regress(selection_model, W, s, weights, design.offset_select)
-    if isinstance(pseudolabel_model, str) and pseudolabel_model in LINKS:
+    if is_regression(pseudolabel_model):
         outcome, good = regress(pseudolabel_model, X, y, weights * seen, design.offset)
-        return ManyStages(select, outcome, converged & good)
-    settings = pseudolabel_model if isinstance(pseudolabel_model, MLP) else MLP()
-    outcome = fit_mlp(X[seen], y[seen], settings, weights[:, seen])(X)
-    return ManyStages(select, outcome, converged)
-
-
-@one_thread()
-def soften_many(
-    design: Design,
-    stages: ManyStages,
-    weights: torch.Tensor,
-    soft_selection: float | str | None = None,
-    *,
-    soft_pseudolabels: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """s' and y' of :func:`soften` for each member, (B, n); only unlabelled rows mean anything."""
-    guess = stages.outcome
-    labels = guess if soft_pseudolabels else (guess > 0.5).to(guess.dtype)
-    if soft_selection == "rowwise":
-        return stages.select, labels
-    if soft_selection is not None:
-        return torch.full_like(labels, float(soft_selection)), labels
-    share = weights * torch.as_tensor(~design.labelled, device=weights.device)
-    mean = (share * stages.select).sum(1, keepdim=True) / share.sum(1, keepdim=True)
-    return mean.expand_as(labels), labels
-
-
-def mean_soft_selection(design: Design, stage: FirstStage) -> float:
-    """Line 10: the mean predicted selection probability of the unlabelled rows."""
-    missing = ~design.labelled
-    weights = None if design.weights is None else design.weights[missing]
-    return float(np.average(stage.select.probability[missing], weights=weights))
-
-
-def soften(
-    design: Design,
-    stage: FirstStage,
-    soft_selection: float | str | None = None,
-    *,
-    soft_pseudolabels: bool = False,
-) -> Design:
-    """Lines 6 to 14: the training set D'_tr.
-
-    Parameters
-    ----------
-    soft_selection : float or "rowwise", optional
-        In place of the mean: a value, or each row's own predicted probability.
-    soft_pseudolabels : bool
-        Keep g_y's probabilities instead of 1[g_y > 0.5].
-    """
-    missing = ~design.labelled
-    if not missing.any():
-        raise NoVariationError(
-            "BiasCorr needs unlabelled rows, and every row has a label; use a plain Logit."
-        )
-    if soft_selection is None:
-        soft: Any = mean_soft_selection(design, stage)
-    elif soft_selection == "rowwise":
-        soft = stage.select.probability[missing]
+        converged = converged & good
     else:
-        soft = float(soft_selection)
-    guess = stage.outcome.probability[missing]
-    labels = guess if soft_pseudolabels else (guess > 0.5).astype(float)
-    s, y = design.s.copy(), design.y.copy()
-    s[missing], y[missing] = soft, labels
-    return replace(design, s=s, y=y)
+        settings = pseudolabel_model if isinstance(pseudolabel_model, MLP) else MLP()
+        outcome = fit_mlp(X[seen], y[seen], settings, weights[:, seen])(X)
+    how = Softening(Predicted(select), Predicted(outcome), "rowwise", soft_pseudolabels=False)
+    return how, converged
 
 
-# -- algorithm 1, lines 4 to 14, for rows in partitions: classifiers by sums, labels where rows are
+# -- lines 4 and 5 for rows in partitions: regressions by sums over them ---------------------------
 
 
-Coefs = tuple[float, ...] | tuple[tuple[float, ...], ...]
-"""Of one classifier, or of each member's."""
+Coefs = tuple[float | tuple[float, ...], ...]
+"""Coefficients of one classifier, or a tuple of them for each member of a batch."""
 
 
 def train_partitioned(
@@ -435,7 +377,7 @@ def train_partitioned(
     """``train`` by sums over partitions, for "probit" and "logit"."""
     models = {"selection_model": selection_model, "pseudolabel_model": pseudolabel_model}
     for argument, model in models.items():
-        if not isinstance(model, str) or model not in LINKS:
+        if not is_regression(model):
             raise NotInMemoryError(
                 f"{argument}={model!r} would need all rows at once, which are in partitions; use "
                 f"one of {list(LINKS)}"
@@ -449,22 +391,99 @@ def train_partitioned(
     )
 
 
+def train_resampled(
+    rows: PartitionedRows, whole: FirstStage, count: int, penalty: float = 0.0
+) -> tuple[Softening, Tensor]:
+    """Both classifiers for each of ``count`` members of a batch, from the estimates of all rows.
+
+    Returns
+    -------
+    Softening
+        Row by row, with each member's coefficients.
+    Tensor
+        (count,) whether both are at a maximum.
+    """
+    found, equations = [], (("select", whole.select), ("outcome", whole.outcome))
+    for equation, trained in equations:
+        assert trained.fit is not None
+        start = trained.fit.params.expand(count, -1)
+        found.append(rows.fit_binaries(equation, LINKS[trained.name], start, penalty))
+    select, outcome = (
+        Regression(trained.name, equation, tuple(map(tuple, fits.params.tolist())))
+        for (equation, trained), fits in zip(equations, found, strict=True)
+    )
+    how = Softening(select, outcome, "rowwise", soft_pseudolabels=False)
+    return how, found[0].converged & found[1].converged
+
+
+# -- lines 6 to 14: s' and y' of the unlabelled rows, where the rows are ---------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A classifier that any rows can be given to: an index of their columns, and its link."""
+
+    name: str  # "probit" or "logit"
+    equation: str  # "select" or "outcome"
+    coef: Coefs
+
+    def index(self, rows: Rows) -> Tensor:
+        """Return x'coef plus the offset, (n,) or (B, n)."""
+        coef = rows.X.new_tensor(self.coef)
+        if self.equation == "select":
+            return coef @ rows.W + rows.offset_select
+        return coef @ rows.X + rows.offset
+
+    def probability(self, rows: Rows) -> Tensor:
+        return CDF[self.name](self.index(rows))
+
+    def members(self, which: Sequence[int]) -> Regression:
+        """Return the members of a batch at these positions."""
+        return replace(self, coef=tuple(self.coef[i] for i in which))
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """The predictions of any other classifier, which knows only the rows it was given."""
+
+    values: Tensor  # (n,) or (B, n) in the order of the data
+
+    def index(self, rows: Rows) -> NoReturn:
+        raise ValueError("only a 'probit' or a 'logit' has an index")
+
+    def probability(self, rows: Rows) -> Tensor:
+        return self.values.to(rows.device)[..., rows.order]
+
+    def members(self, which: Sequence[int]) -> Predicted:
+        """Return the members of a batch at these positions."""
+        return Predicted(self.values[list(which)])
+
+
 @dataclass(frozen=True, slots=True)
 class Softening:
-    """What turns a partition's rows into the training set D'_tr, where they are."""
+    """What turns a partition's rows into the training set D'_tr, where they are.
 
-    select: tuple[str, Coefs]  # name and coefficients of g_s
-    outcome: tuple[str, Coefs]  # of g_y
-    soft_selection: float | str | tuple[float, ...]  # one for each member
-    soft_pseudolabels: bool
+    Rows in memory are one partition, and the members of a batch differ in what they predict.
+    """
+
+    select: Regression | Predicted  # g_s
+    outcome: Regression | Predicted  # g_y
+    # In place of each row's own prediction ("rowwise"): s-bar or the value given, or each member's.
+    soft_selection: float | str | tuple[float, ...]
+    soft_pseudolabels: bool  # g_y's probabilities instead of 1[g_y > 0.5]
 
     @classmethod
     def of(
-        cls, stage: FirstStage, soft_selection: float | str, soft_pseudolabels: bool
+        cls,
+        stage: FirstStage,
+        soft_selection: float | str = "rowwise",
+        soft_pseudolabels: bool = False,
     ) -> Softening:
-        fits = [(t.name, t.fit) for t in (stage.select, stage.outcome)]
         select, outcome = (
-            (name, tuple(fit.params.tolist())) for name, fit in fits if fit is not None
+            Predicted(torch.as_tensor(trained.probability))
+            if trained.fit is None
+            else Regression(trained.name, equation, tuple(trained.fit.params.tolist()))
+            for equation, trained in (("select", stage.select), ("outcome", stage.outcome))
         )
         return cls(select, outcome, soft_selection, soft_pseudolabels)
 
@@ -475,77 +494,73 @@ class Softening:
 
     def members(self, which: Sequence[int]) -> Softening:
         """Return the members of a batch at these positions."""
-
-        def some(values: Any) -> Any:
-            return tuple(values[i] for i in which) if isinstance(values, tuple) else values
-
-        select, outcome = ((name, some(coef)) for name, coef in (self.select, self.outcome))
+        soft = self.soft_selection
         return replace(
-            self, select=select, outcome=outcome, soft_selection=some(self.soft_selection)
+            self,
+            select=self.select.members(which),
+            outcome=self.outcome.members(which),
+            soft_selection=tuple(soft[i] for i in which) if isinstance(soft, tuple) else soft,
         )
 
-    def indices(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the indices of g_s and of g_y, (n,) or (B, n)."""
-        zeta, theta = (rows.X.new_tensor(coef) for _, coef in (self.select, self.outcome))
-        return zeta @ rows.W + rows.offset_select, theta @ rows.X + rows.offset
-
-    def values(self, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """s' and y', (n,) or (B, n); only those of unlabelled rows mean anything."""
-        select, outcome = self.indices(rows)
-        guess = CDF[self.outcome[0]](outcome)
+    def values(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Lines 10 to 14: s' and y', (n,) or (B, n); only unlabelled rows' mean anything."""
+        guess = self.outcome.probability(rows)
         labels = guess if self.soft_pseudolabels else (guess > 0.5).to(guess.dtype)
         if self.soft_selection == "rowwise":
-            return CDF[self.select[0]](select), labels
+            return self.select.probability(rows), labels
         return labels.new_tensor(self.soft_selection)[..., None].expand_as(labels), labels
 
-
-def train_resampled(
-    rows: PartitionedRows, whole: FirstStage, count: int, penalty: float = 0.0
-) -> tuple[Softening, torch.Tensor]:
-    """Both classifiers for each of ``count`` members of a batch, from the estimates of all rows.
-
-    Returns
-    -------
-    Softening
-        With each member's coefficients, and its s-bar.
-    Tensor
-        (count,) whether both are at a maximum.
-    """
-    found = []
-    for equation, trained in (("select", whole.select), ("outcome", whole.outcome)):
-        assert trained.fit is not None
-        start = trained.fit.params.expand(count, -1)
-        found.append(rows.fit_binaries(equation, LINKS[trained.name], start, penalty))
-    names = whole.select.name, whole.outcome.name
-    select, outcome = (
-        (name, tuple(map(tuple, fits.params.tolist())))
-        for name, fits in zip(names, found, strict=True)
-    )
-    how = Softening(select, outcome, "rowwise", soft_pseudolabels=False)
-    total, weight = rows.sum(soft_sums, how)
-    mean = tuple((total / weight).tolist())
-    return replace(how, soft_selection=mean), found[0].converged & found[1].converged
+    @one_thread()
+    def rows(self, rows: Rows) -> Rows:
+        """Return D'_tr: the rows, their unlabelled ones with s' and y'."""
+        segments = tuple(
+            (self.kind if kind == "closed" else kind, low, high)
+            for kind, low, high in rows.segments
+        )
+        return replace(relabelled(rows, rows.tilt < 0, *self.values(rows)), segments=segments)
 
 
 def soften_rows(rows: Rows, how: Softening) -> Rows:
-    """``soften`` for the rows of a partition."""
-    segments = tuple(
-        (how.kind if kind == "closed" else kind, low, high) for kind, low, high in rows.segments
-    )
-    return replace(relabelled(rows, rows.tilt < 0, *how.values(rows)), segments=segments)
+    """Return D'_tr of the rows of a partition."""
+    return how.rows(rows)
 
 
-def soft_sums(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor]:
+def mean_soft_selection(rows: Rows | PartitionedRows, how: Softening) -> Tensor:
+    """Line 10: the mean of g_s over the unlabelled rows, a number or (B,)."""
+    total, weight = rows.sum(_soft_sums, how)
+    return total / weight
+
+
+@one_thread()
+def _soft_sums(rows: Rows, how: Softening) -> tuple[Tensor, Tensor]:
     """Weighted sum of g_s over the unlabelled rows, and their weight."""
     missing = rows.tilt < 0
-    weight, index = rows.weight[..., missing], how.indices(rows)[0][..., missing]
-    return (weight * CDF[how.select[0]](index)).sum(-1), weight.sum(-1)
+    weight = rows.weight[..., missing]
+    return (weight * how.select.probability(rows)[..., missing]).sum(-1), weight.sum(-1)
 
 
-def soft_range(rows: Rows, how: Softening) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def soft_range(rows: Rows | PartitionedRows, how: Softening) -> tuple[Tensor, Tensor, Tensor]:
     """Smallest s', smallest and largest y' of the unlabelled rows, of each member's."""
+    found = zip(*rows.map(_soft_range, how), strict=True)
+    s, low, high = (torch.stack(values) for values in found)
+    return s.amin(0), low.amin(0), high.amax(0)
+
+
+@one_thread()
+def _soft_range(rows: Rows, how: Softening) -> tuple[Tensor, Tensor, Tensor]:
     s, y = (v[..., rows.tilt < 0] for v in how.values(rows))
     if not s.shape[-1]:
         nothing = s.new_full(s.shape[:-1], np.inf)
         return nothing, nothing, -nothing
     return s.amin(-1), y.amin(-1), y.amax(-1)
+
+
+def soften(design: Design, rows: Rows, how: Softening) -> Design:
+    """Return D'_tr as a design, whose rows these are: soft selection in s, pseudolabels in y."""
+    missing = ~design.labelled
+    if not missing.any():
+        raise NoVariationError(
+            "BiasCorr needs unlabelled rows, and every row has a label; use a plain Logit."
+        )
+    s, y = (rows.unsort(values).cpu().numpy() for values in how.values(rows))
+    return replace(design, s=np.where(missing, s, design.s), y=np.where(missing, y, design.y))

@@ -273,9 +273,8 @@ def _model(record: _Value) -> SelectionModel:
     design = _design(record)
     normalization = _normalization(record.at("normalization"))
     integration = _integration(record.at("integration"))
-    model = cls.__new__(cls)
     try:
-        model._set_up(design, pandas=True, normalization=normalization, integration=integration)
+        model = cls._from_design(design, normalization=normalization, integration=integration)
     except ValueError as error:
         raise ValueError(f"{_NOT} normalization: {error}") from error
     for name in ("formula", "select_formula"):

@@ -179,13 +179,12 @@ class SelectionModel(GenericLikelihoodModel):
         roles |= {"freq_weights": freq_weights, "prob_weights": prob_weights}
         if execution is not None and not isinstance(execution, Execution):
             raise TypeError(f"execution={execution!r} must be an Execution, as in Execution()")
-        model = cls.__new__(cls)
         if execution is None and in_memory(data):
             data = owned(as_frame(data))
             design = design_from_formula(
                 formula, select_formula, data, subset, missing, env=env, **roles
             )
-            model._set_up(design, pandas=True, **model_options)
+            model = cls._from_design(design, **model_options)
             model.frame = data
         else:
             how = execution or Execution()
@@ -196,13 +195,22 @@ class SelectionModel(GenericLikelihoodModel):
                 formula, select_formula, source.columns, missing, env=env, **roles
             )
             large = build(recipe, source, how, resolve_device(model_options.get("device", "auto")))
-            model._set_up(large.design, pandas=True, **model_options)
+            model = cls._from_design(large.design, **model_options)
             model._rows, model._frames = large.rows, large.frames
         model.formula, model.select_formula = formula, select_formula
         model.offset_columns = (
             offset if isinstance(offset, str) else None,
             offset_select if isinstance(offset_select, str) else None,
         )
+        return model
+
+    @classmethod
+    def _from_design(
+        cls, design: Design | PartitionedDesign, *, pandas: bool = True, **options: Any
+    ) -> Self:
+        """Build the model from a design in place of the arrays that ``__init__`` makes one of."""
+        model = cls.__new__(cls)
+        model._set_up(design, pandas=pandas, **options)
         return model
 
     def _set_up(
@@ -305,8 +313,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def holding(self, normalization: Normalization) -> Self:
         """This model with all of its dependence fixed, for predictions; it works without data."""
-        other, data = type(self).__new__(type(self)), copy.copy(self.data)
-        other.__dict__.update(self.__dict__)  # copy.copy would leave out what a pickle leaves out
+        other, data = copy.copy(self), copy.copy(self.data)
+        other.__dict__.update(self.__dict__)  # a copy leaves out what a pickle leaves out
         other.normalization, other.data = normalization, data
         other.parametrized = self.parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names
@@ -321,9 +329,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def rebuilt(self, design: Design, **changes: Any) -> Self:
         """A model of the same options on another design."""
-        other = type(self).__new__(type(self))
-        options = {name: getattr(self, name) for name in self._set_up_keywords}
-        other._set_up(design, pandas=self._pandas, **(options | changes))
+        options = {name: getattr(self, name) for name in self._set_up_keywords} | changes
+        other = self._from_design(design, pandas=self._pandas, **options)
         other._form_by_default = self._form_by_default and "normalization" not in changes
         return other
 
@@ -371,9 +378,13 @@ class SelectionModel(GenericLikelihoodModel):
 
     @property
     def rows(self) -> Any:
-        """The data on the device: Rows, or PartitionedRows."""
+        """The rows of the likelihood on the device: Rows, or PartitionedRows."""
+        return self.plain_rows()
+
+    def plain_rows(self) -> Any:
+        """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
-            self._rows = self.rows_of(self.training_design)
+            self._rows = self.rows_of(self.design)
         return self._rows
 
     @property
@@ -538,49 +549,78 @@ class SelectionModel(GenericLikelihoodModel):
         -------
         SelectionResults
         """
-        if self._needs_free_form(method):
-            return self.sibling("free").fit(
-                start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback,
-                checkpoint, **options,
-            )  # fmt: skip
-        sampling = self.design.weight_kind == "prob_weights"
-        cov_type = cov_type or self._default_cov_type()
-        check_cov_type(cov_type, self._results_class._more_cov_types, sampling=sampling)
+        return self._estimate(
+            start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
+            options,
+        )  # fmt: skip
+
+    def _estimate(
+        self,
+        start_params: Any,
+        method: Method,
+        maxiter: int | None,
+        cov_type: str | None,
+        cov_kwds: dict[str, Any] | None,
+        disp: bool,
+        penalty: float,
+        callback: Callback | None,
+        checkpoint: str | Path | None,
+        options: dict[str, Any],
+        **training: Any,
+    ) -> SelectionResultsWrapper:
+        """Check what ``fit`` was given, maximise, and build the results.
+
+        ``training`` are the options of :meth:`_trained`; the results record them too.
+        """
+        model = self.sibling("free") if self._needs_free_form(method) else self
+        sampling = model.design.weight_kind == "prob_weights"
+        if cov_type is not None:
+            check_cov_type(cov_type, model._results_class._more_cov_types, sampling=sampling)
         check_options(method, options, penalty, maxiter, callback)
-        self.check_rows_at_hand()
+        model.check_rows_at_hand()
+        cov_type = cov_type or model._default_cov_type(method)
         cov_kwds = dict(cov_kwds or {})
-        read_groups(cov_type, cov_kwds, self)  # what is wrong with them is said before the fit
-        if self.in_partitions and method == "sgd":
+        read_groups(cov_type, cov_kwds, model)  # what is wrong with them is said before the fit
+        if model.in_partitions and method == "sgd":
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
             )
         penalised = penalty > 0 or method == "sgd"
         if penalised:  # collinear columns and separation do no harm there
-            check_selection_varies(self.design.counted)
-            check_outcome_varies(self.design.counted)
+            check_selection_varies(model.design.counted)
+            check_outcome_varies(model.design.counted)
             if method != "sgd":
-                check_width(self.design.counted)
+                check_width(model.design.counted)
         else:
-            check_design(self.design.counted)
+            check_design(model.design.counted)
         if start_params is not None:
-            start_params = self._in_order(start_params, "start_params")
+            start_params = model._in_order(start_params, "start_params")
             if not np.isfinite(start_params).all():
                 raise ValueError("start_params has values that are not finite")
-            self.expand(start_params)
+            model.expand(start_params)
         if maxiter is not None:
             options["maxiter"] = maxiter
-        given = dict(options)
-        with self._progress(disp, method, maxiter, checkpoint) as show:
-            independent = self._independent(method, penalty, start_params is not None)
+        given = options | training
+        with model._progress(disp, method, maxiter, checkpoint) as show:
+            model = model._trained(method, penalty, **training)
+            independent = model._independent(method, penalty, start_params is not None)
             if not penalised and not independent.converged:
-                self._check_separation()
+                model._check_separation()
             options["callback"] = both(as_users(callback), show)
-            fit = self._fit_checked(independent, start_params, method, penalty, options)
-            fit = replace(fit, options=given, asked=self.normalization)
-            results = self._results_class(fit, cov_type, cov_kwds)
-        if not self._quiet:
-            warn_about(results)
+            fit = model._fit_checked(independent, start_params, method, penalty, options)
+            fit = replace(fit, options=given, asked=model.normalization)
+            results = model._results_class(fit, cov_type, cov_kwds)
+        if not model._quiet:
+            model._warn_about(results)
         return SelectionResultsWrapper(results)
+
+    def _trained(self, method: str, penalty: float) -> Self:
+        """The model whose likelihood is maximised; others train classifiers before."""
+        return self
+
+    def _warn_about(self, results: SelectionResults) -> None:
+        """Say what a user must know before reading a number."""
+        warn_about(results)
 
     def _needs_free_form(self, method: str) -> bool:
         """The paper's optimiser, for a model whose normalization nobody named."""
@@ -613,12 +653,8 @@ class SelectionModel(GenericLikelihoodModel):
         if start_params is not None:
             self.expand(start_params)
 
-    def _default_cov_type(self) -> str:
+    def _default_cov_type(self, method: str = "newton") -> str:
         return "HC0" if self.design.weight_kind == "prob_weights" else "nonrobust"
-
-    def plain_rows(self) -> Any:
-        """The rows on which the two equations are fitted apart."""
-        return self.rows
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
         raise ValueError(

@@ -20,6 +20,7 @@ from ..types import Floats
 from .covariance import Meat
 from .dependence import Parametrized
 from .prediction import Designs, Quantity
+from .stacked import Softening
 
 # What results ask for and users have no use for: it is not in the API reference.
 INSIDE = frozenset(
@@ -54,7 +55,7 @@ INSIDE = frozenset(
         "rows_of",
         "s_bar",
         "sibling",
-        "stacked_in_partitions",
+        "softening",
         "stage",
     ]
 )
@@ -225,5 +226,5 @@ class SoftModel(FittedModel, Protocol):
     def coefs_held(self) -> tuple[str, ...]:
         """Return why the penalty alone keeps some coefficients finite."""
 
-    def stacked_in_partitions(self, params: Floats, hessian: Floats, how: Any) -> Floats:
-        """Return the stacked covariance by sums over partitions."""
+    def softening(self) -> Softening:
+        """Return how unlabelled rows get their soft selection and pseudolabels."""

@@ -15,18 +15,51 @@ row scores that sum to zero at the estimates are g_i - alpha R b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
+from torch import Tensor
 
+from ..kernel.forms import Form
 from ..kernel.links import LOGIT, PROBIT
+from ..kernel.rows import Kind, Rows
 from ..kernel.threads import one_thread
+from ..optimize.batches import relabelled
+from ..optimize.objective import Objective
 from ..types import Floats
 from .covariance import invert
+
+_STEP = 1e-5  # of a derivative in s' or y'
+
+
+class Index(Protocol):
+    """A first stage that is a regression."""
+
+    def index(self, rows: Rows) -> Tensor:
+        """Return x'coef plus the offset, (n,)."""
+
+
+class Softening(Protocol):
+    """Algorithm 1 for the rows of a partition; see `models.first_stage`."""
+
+    @property
+    def select(self) -> Index:
+        """g_s."""
+
+    @property
+    def outcome(self) -> Index:
+        """g_y."""
+
+    def values(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return s' and y', (n,)."""
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return the rows, their unlabelled ones with s' and y'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +93,127 @@ class Stages:
     outcome_coef: Floats  # (p,) of g_y
     coef: Floats  # (p + k,) outcome and selection coefficients of the objective
     ridge: Floats  # (p + k, p + k) what the penalty multiplies
+
+
+def stacked_covariance(
+    rows: Any,
+    softening: Softening,
+    form: Form,
+    theta: Floats,
+    estimated: NDArray[np.bool_],
+    hessian: Floats,
+    how: Stages,
+) -> Floats:
+    """Covariance of the estimates, (P, P): three sums over rows in memory or in partitions.
+
+    Parameters
+    ----------
+    rows : Rows or PartitionedRows
+        As they were observed, before Algorithm 1.
+    theta, estimated : ndarray
+        The engine's parameters, and which of them are estimated.
+    hessian : ndarray
+        (P, P) of the objective.
+    """
+    parts, found, slope = _first_stages(rows, softening, form, theta, estimated, how)
+    return parts.sum(_outer, how, found, slope, hessian)[0].numpy()
+
+
+def stacked_influence(
+    rows: Rows,
+    softening: Softening,
+    form: Form,
+    theta: Floats,
+    estimated: NDArray[np.bool_],
+    hessian: Floats,
+    how: Stages,
+) -> Floats:
+    """Influence of every row on the estimates, through the first stages too, (n, P).
+
+    The rows are in memory; the others are those of :func:`stacked_covariance`.
+    """
+    parts, found, slope = _first_stages(rows, softening, form, theta, estimated, how)
+    by_row = influence(parts.item, how, found, slope, hessian)
+    return rows.unsort(torch.as_tensor(by_row.T.copy(), device=rows.device)).mT.cpu().numpy()
+
+
+def _first_stages(
+    rows: Any,
+    softening: Softening,
+    form: Form,
+    theta: Floats,
+    estimated: NDArray[np.bool_],
+    how: Stages,
+) -> tuple[Any, Derivatives, Floats]:
+    """The partitions as :class:`StackedRows`, and the derivatives summed over them."""
+    at = torch.as_tensor(theta)[None]
+    parts = rows.through(
+        stacked_rows, softening, form, at, torch.as_tensor(estimated), how.soft_pseudolabels
+    )
+    found = derivatives(tuple(v.numpy() for v in parts.sum(_first, how)), how)
+    return parts, found, parts.sum(_by_outcome, how, found)[0].numpy()
+
+
+def _first(part: StackedRows, how: Stages) -> tuple[Tensor, ...]:
+    return tuple(torch.as_tensor(v) for v in first_sums(part, how))
+
+
+def _by_outcome(part: StackedRows, how: Stages, found: Derivatives) -> tuple[Tensor]:
+    return (torch.as_tensor(by_outcome(part, how, found)),)
+
+
+def _outer(
+    part: StackedRows, how: Stages, found: Derivatives, slope: Floats, hessian: Floats
+) -> tuple[Tensor]:
+    by_row = influence(part, how, found, slope, hessian)
+    return (torch.as_tensor(outer_products(by_row, part.weights, sampling=how.sampling)),)
+
+
+@one_thread()
+def stacked_rows(
+    rows: Rows,
+    softening: Softening,
+    form: Form,
+    theta: Tensor,
+    estimated: Tensor,
+    soft_pseudolabels: bool,
+) -> StackedRows:
+    """What the stacked equations read of one partition's rows, in their sorted order."""
+    rows = replace(rows, order=torch.arange(rows.n, device=rows.device))
+    missing = rows.tilt < 0
+    s, y = softening.values(rows)
+    kinds: tuple[tuple[Kind, int, int], ...] = tuple(
+        ("soft" if kind == "closed" else kind, low, high) for kind, low, high in rows.segments
+    )
+    open_rows = replace(rows, segments=kinds)
+
+    def scores(of: Rows) -> Tensor:
+        by_row = Objective(of, form).row_scores(theta.to(rows.device))
+        return of.weight[:, None] * by_row[:, estimated.to(rows.device)]
+
+    def slope(ends: list[Rows], width: float) -> Floats:
+        moved = (scores(ends[0]) - scores(ends[1])) / width
+        return torch.where(missing[:, None], moved, 0.0).cpu().numpy()
+
+    soft = [relabelled(open_rows, missing, (s + e).clamp(0, 1), y) for e in (_STEP, -_STEP)]
+    if soft_pseudolabels:
+        labels = [relabelled(open_rows, missing, s, (y + e).clamp(0, 1)) for e in (_STEP, -_STEP)]
+        width = 2.0 * _STEP
+    else:
+        labels = [relabelled(open_rows, missing, s, torch.full_like(y, v)) for v in (1.0, 0.0)]
+        width = 1.0
+    return StackedRows(
+        X=rows.X.mT.cpu().numpy(),
+        W=rows.W.mT.cpu().numpy(),
+        y=(0.5 * (1.0 + rows.sign)).cpu().numpy(),
+        labelled=~missing.cpu().numpy(),
+        weights=rows.weight.cpu().numpy(),
+        select_index=softening.select.index(rows).cpu().numpy(),
+        outcome_index=softening.outcome.index(rows).cpu().numpy(),
+        scores=scores(softening.rows(rows)).cpu().numpy(),
+        by_soft=slope(soft, 2.0 * _STEP),
+        by_label=slope(labels, width),
+    )
 
 
 def first_sums(rows: StackedRows, how: Stages) -> tuple[Floats, ...]:

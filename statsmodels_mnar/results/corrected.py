@@ -9,19 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ..bias_theory import BiasCondition
-from ..design import Design
 from ..post.covariance import Covariance
 from ..post.door import SoftModel
 from ..post.metrics import auc
-from ..post.stacked import (
-    StackedRows,
-    Stages,
-    by_outcome,
-    derivatives,
-    first_sums,
-    influence,
-    outer_products,
-)
+from ..post.stacked import Stages, stacked_covariance, stacked_influence
 from ..post.tests import ExclusionTest
 from ..types import Floats
 from .fitted import SelectionResults
@@ -84,12 +75,7 @@ class BiasCorrResults(SelectionResults):
                 "cov_type='stacked' needs first stages 'probit' or 'logit' at their maxima "
                 f"(here {stage.select.name} and {stage.outcome.name}); use 'HC0', or the bootstrap"
             )
-        if self.model.in_partitions:
-            matrix = self.model.stacked_in_partitions(self.params, self._hessian(), self._stages())
-        else:
-            matrix = outer_products(
-                self._stacked(), self.model.design.row_weights, sampling=self._sampling
-            )
+        matrix = stacked_covariance(*self._stacked_equations())
         return Covariance(
             matrix, "stacked", "stacked equations, carrying the error of g_s, g_y and s-bar"
         )
@@ -118,47 +104,14 @@ class BiasCorrResults(SelectionResults):
 
     def _stacked(self) -> Floats:
         """Influence of every row on the estimates, through the first stages too, (n, P)."""
-        how, rows = self._stages(), self._stacked_rows()
-        found = derivatives(first_sums(rows, how), how)
-        return influence(rows, how, found, by_outcome(rows, how, found), self._hessian())
+        return stacked_influence(*self._stacked_equations())
 
-    def _stacked_rows(self) -> StackedRows:
+    def _stacked_equations(self) -> tuple[Any, ...]:
         model = self.model
-        design, training, stage = model.design, model.training_design, self.first_stage
-        missing = ~design.labelled
-        s, y = training.s, training.y
-        step, jump = 1e-5, 1e-5 if model.soft_pseudolabels else 0.5
-
-        def difference(name: str, ends: list[Floats], width: float) -> Floats:
-            """How the scores move with each unlabelled row's soft selection or label."""
-            high, low = (self._scores_on(replace(training, **{name: end})) for end in ends)
-            return np.where(missing[:, None], (high - low) / width, 0.0)
-
-        moved = [np.clip(s + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
-        if model.soft_pseudolabels:
-            labels = [np.clip(y + sign * step * missing, 0, 1) for sign in (1.0, -1.0)]
-        else:
-            labels = [np.where(missing, label, y) for label in (1.0, 0.0)]
-        return StackedRows(
-            X=design.X,
-            W=design.W,
-            y=design.y,
-            labelled=design.labelled,
-            weights=self.model.design.row_weights,
-            select_index=stage.select.index,
-            outcome_index=stage.outcome.index,
-            scores=model.score_obs(self.params),
-            by_soft=difference("s", moved, 2.0 * step),
-            by_label=difference("y", labels, 2.0 * jump),
-        )
-
-    def _scores_on(self, design: Design) -> Floats:
-        """Row scores at the estimates, were the training set another one; weighted."""
-        model = self.model
-        objective = model.objective()
-        other = type(objective)(model.rows_of(design), objective.form)
-        scores = other.row_scores(model.expand(self.params)).cpu().numpy()[:, model.estimated]
-        return scores if design.weights is None else design.weights[:, None] * scores
+        return (
+            model.plain_rows(), model.softening(), model.parametrized.form,
+            model.expand(self.params), model.estimated, self._hessian(), self._stages(),
+        )  # fmt: skip
 
     # -- the penalty -------------------------------------------------------------------------------
 

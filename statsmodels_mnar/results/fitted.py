@@ -191,11 +191,9 @@ class SelectionResults(GenericLikelihoodModelResults):
         """List what users call, without statsmodels' helpers for numerical derivatives."""
         return [name for name in super().__dir__() if name not in _NUMERICAL]
 
-    def __init__(self, fit: Fit, cov_type: str, cov_kwds: dict[str, Any]) -> None:
-        self._take(fit)
-        self._set_covariance(cov_type, cov_kwds)
-
-    def _take(self, fit: Fit) -> None:
+    def __init__(
+        self, fit: Fit, cov_type: str | Covariance, cov_kwds: dict[str, Any] | None = None
+    ) -> None:
         # Not GenericLikelihoodModelResults.__init__: it takes statsmodels' own optimisers' output.
         model = fit.model
         self.model = model
@@ -218,14 +216,16 @@ class SelectionResults(GenericLikelihoodModelResults):
             "score_norm": fit.solution.score_norm,
         }
         self.nobs_selected = model.design.counts.selected
+        if isinstance(cov_type, Covariance):  # known already
+            self._groups, self._group_columns, self._use_correction = (), (), True
+            self._take_covariance(cov_type)
+        else:
+            self._set_covariance(cov_type, cov_kwds or {})
 
     @classmethod
     def _restored(cls, fit: Fit, found: Covariance, known: dict[str, Any]) -> Self:
         """Results whose covariance is known already, and with it what ``summary`` shows."""
-        results = cls.__new__(cls)
-        results._take(fit)
-        results._groups, results._group_columns, results._use_correction = (), (), True
-        results._take_covariance(found)
+        results = cls(fit, found)
         for name, value in known.items():
             results._summary_cache(name, lambda value=value: value)
         return results

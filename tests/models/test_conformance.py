@@ -66,7 +66,9 @@ class PickleOfArrays(RemoveDataPickle):
         self.model_args = (y, self.exog, s, exog_select)
         self.model_kwargs = self.options
         self.results = self.estimate_model()
-        self.reduction_factor = 0.25  # a weak fit keeps 10 to 15 kB of refits over the error correlation
+        self.reduction_factor = (
+            0.25  # a weak fit keeps 10 to 15 kB of refits over the error correlation
+        )
 
 
 class TestPickleGreene(PickleOfArrays):
