@@ -63,7 +63,7 @@ def fit_many(
     penalty = first._default_penalty
     objective = first.objective(penalty).with_rows(stacked([m.rows for m in models]))
     plain = stacked([m.plain_rows() for m in models])
-    apart = fit_independents(plain, probit=first.probit_outcome, penalty=penalty)
+    apart = fit_independents(plain, link=first.link, penalty=penalty)
     fixed = spec.values(np.zeros(spec.free.sum()))
     coef = np.stack([independent.params for independent in apart])
     starts, single = tops_many(objective, coef, fixed, spec.free)

@@ -248,7 +248,7 @@ MUTATIONS = (
         "models/test_free.py::test_score_test_is_the_same_for_every_normalization_and_close_to_lr",
     ),
     Mutation(
-        "dependence: delta method of the error correlation", "post.dependence:_gradient",
+        "dependence: delta method of the error correlation", "kernel.forms:LoadingForm.corr_slope",
         returned(times(1.1)), "post/test_dependence.py",
     ),
     # -- predictions and effects

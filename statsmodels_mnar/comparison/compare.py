@@ -12,7 +12,8 @@ from scipy.stats import norm
 
 from ..baselines import BaselineResults, IPWLogit
 from ..design import Design
-from ..kernel.forms import LoadingForm, ProbitForm
+from ..kernel.forms import single_form
+from ..kernel.links import LOGIT, Link
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..post.intervals import check_alpha
 from ..post.prediction import Designs, Quantity, predict_average
@@ -26,9 +27,9 @@ def unwrapped(results: Any) -> Any:
     return getattr(results, "_results", results)
 
 
-def independent_mean(beta: Any, k_select: int, *, probit: bool) -> Quantity:
-    """P(y = 1) of a plain logit or probit: that of a selection model without dependence."""
-    form = ProbitForm() if probit else LoadingForm()
+def independent_mean(beta: Any, k_select: int, link: Link = LOGIT) -> Quantity:
+    """P(y = 1) of a plain binary regression: that of a selection model without dependence."""
+    form = single_form(link)
     fixed = np.zeros(1, dtype=bool)
     return Quantity(form, "mean", np.asarray(beta, float), np.zeros(k_select), np.zeros(1), fixed)
 
@@ -279,7 +280,7 @@ def _mean_of(
     for host in hosts:
         if host.model.design.outcome_names == terms:
             k = host.model.k_select
-            quantity = independent_mean(results.params, k, probit=False)
+            quantity = independent_mean(results.params, k)
             return host, quantity, np.pad(np.asarray(results.cov_params()), (0, k))
     raise ValueError(
         f"{name}: to compare a baseline, add a selection model's fit with the same outcome "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.forms import LoadingForm, ProbitForm
+from ..kernel.forms import single_form
 from ..post import tests
 from ..post.covariance import influence_covariance, invert, param_influence
 from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
@@ -113,7 +113,7 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
     model = results.model
     design, p = model.design, model.k_outcome
     apart = np.append(results._fit_info.independent.params, 0.0)
-    null = model.objective().with_form(ProbitForm() if model.probit_outcome else LoadingForm())
+    null = model.objective().with_form(single_form(model.link))
     at = null.evaluate(apart, 2)
     assert at.hessian is not None
     hessian = at.hessian[0].cpu().numpy()
@@ -130,7 +130,7 @@ def effect_contrast(results: SelectionResults, variables: list[str] | None) -> E
             "hausman_test: the outcome equation has no variable but its constant, so that there is "
             "no effect to contrast; test_independence() needs none"
         )
-    naive_mean = independent_mean(apart[:p], model.k_select, probit=model.probit_outcome)
+    naive_mean = independent_mean(apart[:p], model.k_select, model.link)
     _, naive, naive_slopes = average_effects(results, naive_mean, variables)
     naive_slopes = naive_slopes[:, :p]
     naive_influence = param_influence(hessian[:p, :p], scores) @ naive_slopes.T

@@ -25,8 +25,8 @@ import math
 import torch
 from torch import Tensor
 
+from .links import LOG_SQRT_2PI, log_ndtr, log_ndtr_difference, log_pdf, upper_mills
 from .rows import RowTerms, log_derivatives
-from .special import LOG_SQRT_2PI, log_ndtr, log_ndtr_difference, log_pdf, upper_mills
 
 CORNER = math.atanh(0.9999)  # from this |athrho| on the series is used
 _ROOT_SERIES = (1 / 8, 1 / 16, 5 / 128, 7 / 256)  # of 1/(1 + sqrt(1 - v)), without the constant

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -32,22 +32,80 @@ from .corner import CORNER, near_corner
 from .full_line import full_line
 from .half_line import STEEP, HalfNodes, StepNodes, half_line, step_counts
 from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
-from .links import LOGIT, PROBIT
+from .links import LOGIT, PROBIT, Link, log_ndtr, mills
 from .rows import Block, RowTerms
-from .special import log_ndtr, mills
+
+Parametrization = Literal["free", "loading", "probit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Point values; sigma is infinite for a probit outcome."""
+
+    sigma: float
+    rho: float
+    error_corr: float
 
 
 class Form(Protocol):
-    """What the objective asks of a form."""
+    """What the objective, the search and the tables ask of a form."""
 
+    kind: ClassVar[Parametrization]
+    corr_name: ClassVar[str]  # under which tables show the error correlation
     names: ClassVar[tuple[str, ...]]
     lower: ClassVar[tuple[float, ...]]  # an optimiser stops here and reports the boundary
     upper: ClassVar[tuple[float, ...]]
     shares_nodes: ClassVar[bool]  # nodes for one member serve every less demanding one
 
     @property
+    def link(self) -> Link:
+        """The link of the outcome given its errors."""
+
+    @property
     def simulation(self) -> Simulation | None:
         """The draws, where every row has nodes of its own."""
+
+    def dependence(self, values: np.ndarray) -> Dependence:
+        """Return sigma, rho and the error correlation at these (d,) parameters."""
+
+    def atcorr(self, values: np.ndarray) -> float:
+        """Return atanh(error_corr), finite at the bounds."""
+
+    def corr_slope(self, values: np.ndarray) -> np.ndarray:
+        """Return the derivatives of atanh(error_corr) in the parameters, (d,)."""
+
+    def outcome_units(self, values: np.ndarray) -> float:
+        """Return by how much outcome coefficients exceed those of independent equations."""
+
+    def natural_units(self, values: np.ndarray) -> float:
+        """Return what outcome coefficients are multiplied by to be those of a user."""
+
+    def at_corr(self, atcorr: np.ndarray) -> np.ndarray | None:
+        """Return the one parameter at these atanh(error_corr), None where there are two."""
+
+    def to_bound(self) -> tuple[float, ...]:
+        """Return values through which a search passes on its way to the upper bound."""
+
+    def error_scale(self, values: np.ndarray) -> tuple[float, float, float]:
+        """Return the size of the normal error in the outcome index, and its derivatives.
+
+        They are the first two in the first parameter. The size is 0 where the link has it.
+        """
+
+    def marginal(self, values: np.ndarray) -> np.ndarray:
+        """Return parameters of the same outcome equation whose selection does not matter."""
+
+    def controlled(self) -> Form:
+        """Return the form integrated by a rule whose error is controlled."""
+
+    def coarse(self, tol: float) -> Form:
+        """Return the form with an error of ``tol`` where it is smaller and can be chosen."""
+
+    def corner(self, values: np.ndarray) -> int:
+        """Return +1 or -1 where rho is so close to it that the likelihood may be flat, else 0."""
+
+    def wider(self) -> Form | None:
+        """Return the form with its full bounds, where it has narrower ones."""
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> Any:
         """Nodes shared by the rows for these (B, d) parameters; not called under simulation."""
@@ -61,12 +119,47 @@ class Form(Protocol):
         """Terms of "hard" and "soft" rows for (B, n) indices and (B, d) parameters."""
 
 
+class _Common:
+    """What most forms answer alike."""
+
+    kind: ClassVar[Parametrization] = "free"
+    corr_name: ClassVar[str] = "error_corr"
+
+    def dependence(self, values: np.ndarray) -> Dependence:
+        raise NotImplementedError
+
+    def atcorr(self, values: np.ndarray) -> float:
+        corr = self.dependence(values).error_corr
+        return math.atanh(min(max(corr, -1.0 + 1e-15), 1.0 - 1e-15))
+
+    def natural_units(self, values: np.ndarray) -> float:
+        return 1.0
+
+    def at_corr(self, atcorr: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def marginal(self, values: np.ndarray) -> np.ndarray:
+        return np.append(values[:-1], 0.0)  # rho, which a certain selection makes irrelevant
+
+    def controlled(self) -> Form:
+        return self  # type: ignore[return-value]
+
+    def to_bound(self) -> tuple[float, ...]:
+        return ()
+
+    def corner(self, values: np.ndarray) -> int:
+        return 0
+
+    def wider(self) -> Form | None:
+        return None
+
+
 _ATHRHO_MAX = math.atanh(0.9999)  # of the free form: beyond it lies the loading form
 _ATHRHO_CORNER = math.atanh(1.0 - 1e-13)  # of the probit form: less than 1e-6 below the limit
 
 
 @dataclass(frozen=True)
-class FreeForm:
+class FreeForm(_Common):
     """sigma and rho apart, by quadrature or simulation.
 
     With ``standardized`` the outcome coefficients are divided by sqrt(1 + 3 sigma^2/pi^2), the
@@ -86,10 +179,38 @@ class FreeForm:
     lower: ClassVar[tuple[float, ...]] = (math.log(1e-3), -_ATHRHO_MAX)
     upper: ClassVar[tuple[float, ...]] = (math.log(50.0), _ATHRHO_MAX)
     shares_nodes: ClassVar[bool] = False
+    link: ClassVar[Link] = LOGIT
 
     @property
     def simulation(self) -> Simulation | None:
         return self.integration if isinstance(self.integration, Simulation) else None
+
+    def dependence(self, values: np.ndarray) -> Dependence:
+        sigma, rho = math.exp(values[0]), math.tanh(values[1])
+        return Dependence(sigma, rho, rho * sigma / math.sqrt(sigma**2 + LOGIT.variance))
+
+    def corr_slope(self, values: np.ndarray) -> np.ndarray:
+        at = self.dependence(values)
+        share = LOGIT.variance / (at.sigma**2 + LOGIT.variance)
+        weight = at.sigma / math.sqrt(at.sigma**2 + LOGIT.variance)
+        slopes = np.array([at.error_corr * share, (1.0 - at.rho**2) * weight])
+        return slopes / (1.0 - at.error_corr**2)
+
+    def outcome_units(self, values: np.ndarray) -> float:
+        return 1.0 if self.standardized else outcome_scale(math.exp(values[0]))
+
+    def error_scale(self, values: np.ndarray) -> tuple[float, float, float]:
+        sigma = math.exp(values[0])
+        return sigma, sigma, sigma
+
+    def controlled(self) -> Form:
+        return FreeForm(self.integration.controlled())
+
+    def coarse(self, tol: float) -> Form:
+        rule = self.integration
+        if not isinstance(rule, Quadrature) or rule != rule.controlled():
+            return self
+        return replace(self, integration=replace(rule, tol=max(rule.tol, tol)))
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> Nodes:
         assert isinstance(self.integration, Quadrature)
@@ -136,19 +257,22 @@ class FreeForm:
         return RowTerms(inner.value, first, second)
 
 
-def outcome_scale(sigma: float) -> float:
-    """sqrt(1 + 3 sigma^2/pi^2): coefficients of the free form over standardized ones.
+def outcome_scale(sigma: float, link: Link = LOGIT) -> float:
+    """Return the total error's standard deviation over that of the outcome's own error.
+
+    For the logit link that is sqrt(1 + 3 sigma^2/pi^2): coefficients of the free form over
+    standardized ones.
 
     Examples
     --------
     >>> round(outcome_scale(1.0), 4)
     1.1419
     """
-    return math.sqrt(1.0 + 3.0 * sigma**2 / math.pi**2)
+    return math.sqrt(1.0 + sigma**2 / link.variance)
 
 
 @dataclass(frozen=True)
-class LoadingForm:
+class LoadingForm(_Common):
     """The selection error itself in the outcome index, by Gauss-Legendre quadrature.
 
     Examples
@@ -158,33 +282,64 @@ class LoadingForm:
     """
 
     tol: float = 1e-10
+    link: Link = LOGIT
+    kind: ClassVar[Parametrization] = "loading"
     names: ClassVar[tuple[str, ...]] = ("loading",)
     lower: ClassVar[tuple[float, ...]] = (-50.0,)
     upper: ClassVar[tuple[float, ...]] = (50.0,)
     simulation: ClassVar[None] = None
     shares_nodes: ClassVar[bool] = True
 
+    def dependence(self, values: np.ndarray) -> Dependence:
+        sigma, rho = abs(values[0]), float(np.sign(values[0]))
+        return Dependence(sigma, rho, rho * sigma / math.sqrt(sigma**2 + self.link.variance))
+
+    def corr_slope(self, values: np.ndarray) -> np.ndarray:
+        total = values[0] ** 2 + self.link.variance
+        slope = self.link.variance / total**1.5
+        return np.array([slope / (1.0 - self.dependence(values).error_corr ** 2)])
+
+    def outcome_units(self, values: np.ndarray) -> float:
+        return outcome_scale(float(values[0]), self.link)
+
+    def at_corr(self, atcorr: np.ndarray) -> np.ndarray:
+        return math.sqrt(self.link.variance) * np.sinh(atcorr)
+
+    def to_bound(self) -> tuple[float, ...]:
+        return self.upper
+
+    def error_scale(self, values: np.ndarray) -> tuple[float, float, float]:
+        return float(values[0]), 1.0, 0.0
+
+    def marginal(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def coarse(self, tol: float) -> Form:
+        return replace(self, tol=max(self.tol, tol))
+
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         size = np.abs(dependence[:, 0])
-        nodes = HalfNodes.build(float(size.max()), self.tol, LOGIT, device)
+        nodes = HalfNodes.build(float(size.max()), self.tol, self.link, device)
         if size.max() <= STEEP:
             return nodes
-        step = StepNodes.build(self.tol, device)
+        step = StepNodes.build(self.tol, self.link, device)
         return replace(nodes, without=tuple((size > STEEP).tolist()), step=step)
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
-        size = np.abs(dependence[:, 0])
-        counts = legendre_sizes(np.minimum(size, STEEP), self.tol, entire=LOGIT.entire)
-        return np.where(size > STEEP, sum(step_counts(self.tol)), counts)
+        size, link = np.abs(dependence[:, 0]), self.link
+        counts = legendre_sizes(
+            np.minimum(size, STEEP), self.tol, entire=link.entire, strip=link.strip
+        )
+        return np.where(size > STEEP, sum(step_counts(self.tol, link)), counts)
 
     def terms(
         self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
     ) -> RowTerms:
-        return half_line(a, b, dependence[:, 0], block, nodes, LOGIT, order)
+        return half_line(a, b, dependence[:, 0], block, nodes, self.link, order)
 
 
 @dataclass(frozen=True)
-class ProbitForm:
+class ProbitForm(_Common):
     """Probit outcome with unit error variance and error correlation rho = tanh(athrho).
 
     The half-line kernel has the outcome error 1 and the loading on top of it; with
@@ -201,11 +356,40 @@ class ProbitForm:
     """
 
     tol: float = 1e-10
+    kind: ClassVar[Parametrization] = "probit"
+    corr_name: ClassVar[str] = "rho"
+    link: ClassVar[Link] = PROBIT
     names: ClassVar[tuple[str, ...]] = ("athrho",)
     lower: ClassVar[tuple[float, ...]] = (-_ATHRHO_CORNER,)
     upper: ClassVar[tuple[float, ...]] = (_ATHRHO_CORNER,)
     simulation: ClassVar[None] = None
     shares_nodes: ClassVar[bool] = True
+
+    def dependence(self, values: np.ndarray) -> Dependence:
+        rho = math.tanh(values[0])
+        return Dependence(math.inf, rho, rho)
+
+    def corr_slope(self, values: np.ndarray) -> np.ndarray:
+        return np.ones(1)
+
+    def outcome_units(self, values: np.ndarray) -> float:
+        return 1.0
+
+    def at_corr(self, atcorr: np.ndarray) -> np.ndarray:
+        return atcorr
+
+    def to_bound(self) -> tuple[float, ...]:
+        # Each value is the start of the next, where the kink of the likelihood is narrower.
+        return (5.0, 7.0, 9.0, 11.0, 13.0, *self.upper)
+
+    def coarse(self, tol: float) -> Form:
+        return replace(self, tol=max(self.tol, tol))
+
+    def error_scale(self, values: np.ndarray) -> tuple[float, float, float]:
+        return 0.0, 0.0, 0.0
+
+    def corner(self, values: np.ndarray) -> int:
+        return int(np.sign(values[0])) if abs(values[0]) > CORNER else 0
 
     def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
         loading = float(np.abs(_loadings_with_nodes(dependence[:, 0])).max())
@@ -264,6 +448,11 @@ def _loadings_with_nodes(athrho: np.ndarray) -> np.ndarray:
     return np.sinh(np.where(np.abs(athrho) > CORNER, 0.0, athrho))
 
 
+def single_form(link: Link, tol: float = 1e-10) -> LoadingForm | ProbitForm:
+    """Return the form of a link that has one dependence parameter, independence at its zero."""
+    return ProbitForm(tol) if link == PROBIT else LoadingForm(tol, link)
+
+
 def unselected(b: Tensor, order: int) -> RowTerms:
     """Rows with s' = 0 under every form: log PHI(-b) and its derivatives in b alone."""
     value = log_ndtr(-b)
@@ -280,7 +469,7 @@ _MIX_MAX = 6.0  # q between 0.0025 and 0.9975: the faces beyond have forms of th
 
 
 @dataclass(frozen=True)
-class CorrelationForm:
+class CorrelationForm(_Common):
     """sigma and rho apart, in the coordinates (mix, atcorr); outcome coefficients standardized.
 
     Standardized means divided by sqrt(1 + 3 sigma^2/pi^2), as in :class:`FreeForm`.
@@ -301,9 +490,35 @@ class CorrelationForm:
     upper: ClassVar[tuple[float, ...]] = (_MIX_MAX, math.atanh(0.999))
     shares_nodes: ClassVar[bool] = False
 
+    link: ClassVar[Link] = LOGIT
+
     @property
     def simulation(self) -> Simulation | None:
         return self._free.simulation
+
+    def dependence(self, values: np.ndarray) -> Dependence:
+        return self._free.dependence(self._free_at(values))
+
+    def atcorr(self, values: np.ndarray) -> float:
+        return float(values[1])
+
+    def corr_slope(self, values: np.ndarray) -> np.ndarray:
+        return np.array([0.0, 1.0])
+
+    def outcome_units(self, values: np.ndarray) -> float:
+        return 1.0
+
+    def natural_units(self, values: np.ndarray) -> float:
+        return outcome_scale(math.exp(self._free_at(values)[0]))
+
+    def error_scale(self, values: np.ndarray) -> tuple[float, float, float]:
+        raise NotImplementedError("predictions are made in the parameters of the free form")
+
+    def coarse(self, tol: float) -> Form:
+        return self
+
+    def _free_at(self, values: np.ndarray) -> np.ndarray:
+        return self.free_values(torch.as_tensor(values)[None])[0].numpy()
 
     @property
     def _free(self) -> FreeForm:

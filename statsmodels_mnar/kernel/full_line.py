@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from .integration import Nodes, node_sums
+from .integration import Nodes, falling_root, node_sums
+from .links import INV_SQRT_2PI, SQRT_HALF, log_ndtr, log_pdf, mills
 from .rows import Block, RowTerms, entries, log_derivatives
-from .special import INV_SQRT_2PI, SQRT_HALF, falling_root, log_ndtr, log_pdf, mills
 
 
 def full_line(

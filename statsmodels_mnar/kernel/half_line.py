@@ -26,10 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .integration import Workspace, half_width, legendre_count, legendre_rule
-from .links import Link
+from .integration import Workspace, falling_root, half_width, legendre_count, legendre_rule
+from .links import INV_SQRT_2PI, Link, log_ndtr, log_pdf, ndtr
 from .rows import Block, RowTerms, entries, log_derivatives
-from .special import INV_SQRT_2PI, falling_root, log_ndtr, log_pdf, ndtr
 
 _WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
 _LOG_ROWS = 1024  # rows in log space at once
@@ -57,21 +56,18 @@ class HalfNodes:
     @classmethod
     def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
         """Nodes for loadings of at most this size."""
-        rule = legendre_rule(legendre_count(loading, tol, entire=link.entire))
+        count = legendre_count(loading, tol, entire=link.entire, strip=link.strip)
+        rule = legendre_rule(count)
         x, powers = (torch.as_tensor(values, device=device) for values in rule)
-        return cls(x, powers, half_width(tol), _FLOOR)
+        return cls(x, powers, half_width(tol), link.floor)
 
 
-# Panels of the logistic function, whose poles at +-i pi are nearest to zero, and the nodes on each
-# for an error of 1e-13; fewer do for a larger one.
-_PANELS = (-10.0, -3.0, 3.0, 10.0)
-_PANEL_NODES = (22, 15, 20, 15, 22)
-STEEP = 5.0  # |loading| from which a logistic function is a step
+STEEP = 5.0  # |loading| from which a link with panels is a step
 
 
 @dataclass(frozen=True, slots=True)
 class StepNodes:
-    """Gauss-Legendre nodes over the index of a logistic function, panel by panel.
+    """Gauss-Legendre nodes over the index at which a link is taken, panel by panel.
 
     A row's panels begin at the index of its end point u = -b; a panel below that has no length.
     """
@@ -83,9 +79,9 @@ class StepNodes:
     reach: float  # |w| beyond which the function is 0 or 1
 
     @classmethod
-    def build(cls, tol: float, device: torch.device) -> StepNodes:
+    def build(cls, tol: float, link: Link, device: torch.device) -> StepNodes:
         reach = math.log(1.0 / (tol * _FLOOR)) + 2.0
-        edges, counts = (-reach, *_PANELS, reach), step_counts(tol)
+        edges, counts = (-reach, *link.panels, reach), step_counts(tol, link)
         rules = [legendre_rule(count) for count in counts]
         start, end, x, weight = (
             torch.as_tensor(values, device=device)
@@ -99,10 +95,10 @@ class StepNodes:
         return cls(start, end, x, weight, reach)
 
 
-def step_counts(tol: float) -> list[int]:
-    """Nodes on each panel of :class:`StepNodes` for an error ``tol``."""
+def step_counts(tol: float, link: Link) -> list[int]:
+    """Return the nodes on each panel of :class:`StepNodes` for an error ``tol``."""
     share = (math.log(1.0 / tol) + 4.0) / (math.log(1e13) + 4.0)
-    return [max(4, math.ceil(min(share, 1.1) * count)) for count in _PANEL_NODES]
+    return [max(4, math.ceil(min(share, 1.1) * count)) for count in link.panel_nodes]
 
 
 def half_line(
@@ -154,7 +150,7 @@ def _integral(
 ) -> _Integral:
     if nodes.step is None or not any(nodes.without):
         return _linear_space(a, b, loading, sign, nodes, link, order)
-    steep = _over_index(a, b, loading, sign, nodes, order)
+    steep = _over_index(a, b, loading, sign, nodes, link, order)
     if all(nodes.without):
         return steep
     rest = _linear_space(a, b, loading, sign, nodes, link, order)
@@ -188,7 +184,7 @@ def _linear_space(
             out.append(low * (low * m[0] + 2.0 * length * m[1]) + length * length * m[2])
         return out
 
-    link.derivatives(x, cdf, pdf, curve)
+    link.derivatives(x, sign.expand_as(a)[:, None], cdf, pdf, curve)
     total = sums(cdf, 1)[0]
     log_J = torch.log(INV_SQRT_2PI * length * total) - 0.5 * start * start
     ratios: list[Tensor] = []
@@ -200,27 +196,24 @@ def _linear_space(
 
 
 def _over_index(
-    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, order: int
+    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
 ) -> _Integral:
-    """The integral over the index of a logistic function, for large loadings."""
+    """The integral over the index at which the link is taken, for large loadings."""
     step = nodes.step
     assert step is not None
     side, m = torch.sign(sign * loading), loading.abs()
     center = side * sign * a  # w at u = 0
     low = center - m * b  # w at u = -b
     shape = (len(a), len(step.x), a.shape[1])  # (B, K, n)
-    u, w, e, density, product, more = nodes.work.arrays(6, shape, a)
+    u, w, density, cdf, pdf, curve = nodes.work.arrays(6, shape, a)
     torch.maximum(torch.minimum(low[:, None], step.end[:, None]), step.start[:, None], out=u)
     torch.sub(step.end[:, None], u, out=density)  # the panel's length
     torch.addcmul(u, density, step.x[:, None], out=w)
     density.mul_((step.weight[:, None] / m[:, None]) * INV_SQRT_2PI)
     torch.sub(w, center[:, None], out=u).div_(m[:, None])
-    density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=more).exp_())
-    torch.abs(w, out=e).neg_().exp_()
-    # F(side w): 1/(1 + e) where side w > 0, else e/(1 + e)
-    torch.add(e, 1.0, out=more).reciprocal_()
-    cdf = torch.where(side[:, None] * w > 0.0, more, torch.mul(e, more, out=product))
-    J = torch.mul(cdf, density, out=product).sum(1)
+    density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=cdf).exp_())
+    link.derivatives(w.mul_(side[:, None]), sign.expand_as(a)[:, None], cdf, pdf, curve)
+    J = cdf.mul_(density).sum(1)
     # Beyond the panels F is one: above for a positive loading, below for a negative one.
     end = side * (step.reach * side - center) / m  # u above, -u below
     above = ndtr(torch.minimum(-end, b))
@@ -228,13 +221,11 @@ def _over_index(
     J = J + torch.where(side > 0.0, above, below)
     ratios: list[Tensor] = []
     if order >= 1:
-        f = e.mul_(more).mul_(more).mul_(density)
-        fu = torch.mul(f, u, out=product)
-        ratios += [sign * v.sum(1) / J for v in (f, fu)]
-        if order >= 2:
-            bend = w.mul_(-0.5 * side[:, None]).tanh_()
-            f.mul_(bend)
-            ratios += [v / J for v in (f.sum(1), f.mul_(u).sum(1), f.mul_(u).sum(1))]
+        pdf.mul_(density)
+        ratios += [sign * v / J for v in (pdf.sum(1), pdf.mul_(u).sum(1))]
+    if order >= 2:
+        curve.mul_(density)
+        ratios += [v / J for v in (curve.sum(1), curve.mul_(u).sum(1), curve.mul_(u).sum(1))]
     return _Integral(torch.log(J), ratios, J / ndtr(b))
 
 
@@ -245,7 +236,7 @@ def _log_space(
     a, b, loading, sign = (v[:, None] for v in (a, b, loading, sign))
 
     def slope(u: Tensor) -> Tensor:
-        return sign * loading * link.ratios(sign * (a + loading * u))[0] - u
+        return sign * loading * link.ratios(sign * (a + loading * u), sign)[0] - u
 
     mode = torch.maximum(falling_root(slope, a), -b)
     fall = torch.clamp(-slope(mode), min=0.0)  # positive where the mode is the end point
@@ -255,10 +246,10 @@ def _log_space(
     u = mode - left + length * nodes.x
     x = sign * (a + loading * u)
     log_weight = torch.log(length * nodes.powers[0]) + log_pdf(u)
-    g = link.log_cdf(x) + log_weight
+    g = link.log_cdf(x, sign) + log_weight
     log_J = torch.logsumexp(g, dim=-1)
     weight = torch.exp(g - log_J[:, None])
-    r1, r2 = link.ratios(x)
+    r1, r2 = link.ratios(x, sign)
     r1 = sign * r1
     ratios = [(weight * v).sum(-1) for v in (r1, r1 * u, r2, r2 * u, r2 * u * u)]
     return _Integral(log_J, ratios, torch.ones_like(log_J))
@@ -283,8 +274,8 @@ def _assemble(
     # At the end point u = -b, relative to the row's likelihood.
     x = sign * (a - loading * b)
     log_density = log_pdf(b) - value
-    end = block.gain * torch.exp(link.log_cdf(x) + log_density)
-    end_slope = sign * link.ratios(x)[0] * end
+    end = block.gain * torch.exp(link.log_cdf(x, sign) + log_density)
+    end_slope = sign * link.ratios(x, sign)[0] * end
     if block.kind == "soft":
         end = end + torch.exp(torch.log(block.floor) + log_density)
     first = [share * ratios[0], side * end, side * share * ratios[1]]

@@ -25,7 +25,7 @@ which :func:`trapezoid_step` solves for h.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -418,28 +418,30 @@ def node_sums(product: Tensor, nodes: Nodes, n_powers: int) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def legendre_count(loading: float, tol: float, *, entire: bool) -> int:
+def legendre_count(loading: float, tol: float, *, entire: bool, strip: float = math.pi) -> int:
     """Gauss-Legendre nodes on the half line (cut at :func:`half_width`) for an error ``tol``.
 
     On an ellipse around the interval with parameter r the integrand grows like exp(y^2/2) for a
-    logistic outcome (``entire=False``, poles at y = pi/loading) and exp((1 + loading^2) y^2/2) for
-    a probit one; the rule's error falls like r^(-2n).
+    link that is bounded for y < strip/loading (``entire=False``) and exp((1 + loading^2) y^2/2) for
+    a probit outcome; the rule's error falls like r^(-2n).
     """
     need = math.log(1.0 / tol) + _SAFETY
     r = 1.0 + np.geomspace(1e-4, 2.0, 400)
     y = 0.5 * half_width(tol) * (r - 1.0 / r)
     growth = 0.5 * y * y * (1.0 + loading**2 if entire else 1.0)
     if not entire:
-        growth = np.where(y < math.pi / max(abs(loading), 1e-8), growth, np.inf)
+        growth = np.where(y < strip / max(abs(loading), 1e-8), growth, np.inf)
     count = float(np.min((need + growth) / (2.0 * np.log(r))))
     # Four sizes to an octave: members of a batch whose loadings are close have the same rule.
     step = 2 ** (math.floor(math.log2(count)) - 2)
     return step * math.ceil(count / step)
 
 
-def legendre_sizes(loadings: np.ndarray, tol: float, *, entire: bool) -> np.ndarray:
-    """:func:`legendre_count` of each loading, (B,)."""
-    return np.array([legendre_count(float(v), tol, entire=entire) for v in loadings])
+def legendre_sizes(
+    loadings: np.ndarray, tol: float, *, entire: bool, strip: float = math.pi
+) -> np.ndarray:
+    """Return :func:`legendre_count` of each loading, (B,)."""
+    return np.array([legendre_count(float(v), tol, entire=entire, strip=strip) for v in loadings])
 
 
 @lru_cache(maxsize=64)
@@ -448,3 +450,19 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
     x, w = roots_legendre(count)
     x = 0.5 * (x + 1.0)
     return x, 0.5 * w * x ** np.arange(3)[:, None]
+
+
+_HALVINGS = 50  # of an interval: to rounding
+_LONG = 10  # binary digits of an interval's length from which it takes more
+
+
+def falling_root(slope: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """Return the roots of h(x) - x, elementwise, where h decreases: between 0 and h(0)."""
+    far = slope(torch.zeros_like(like))
+    low, high = torch.clamp(far, max=0.0), torch.clamp(far, min=0.0)
+    longest = float(far.abs().nan_to_num().max()) if far.numel() else 0.0
+    for _ in range(_HALVINGS + max(0, math.frexp(longest)[1] - _LONG)):
+        middle = 0.5 * (low + high)
+        rising = slope(middle) > 0.0
+        low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
+    return 0.5 * (low + high)

@@ -1,60 +1,222 @@
-"""Links: the distribution of the outcome's own error, as the kernels read it."""
+"""Links: the distribution of the outcome's own error, and functions of the normal one.
+
+A link is one object. It says how the kernels evaluate it, how large its error's variance is, how
+many nodes it needs, and what a summary calls its scale. To add one, write a class and give it a
+line in :data:`LINKS`.
+
+The outcome is 1 with probability F(x), x its index with the errors in it. The kernels read
+z = x for y = 1 and z = -x for y = 0: the probability of the label is that of an error below z. Of a
+symmetric error it is F(z) for both labels; for others the ``sign`` of the label says which one.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from .special import INV_SQRT_2PI, SQRT_HALF, log_ndtr, mills
+SQRT_HALF = math.sqrt(0.5)
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
+SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 class Link(Protocol):
-    """Distribution of the outcome's own error."""
+    """What the kernels and the summary ask of a link.
 
-    entire: bool  # no poles in the complex plane
+    ``sign`` is +1 for rows with y = 1 and -1 for those with y = 0, in a shape that broadcasts to
+    that of z. A symmetric link does not read it.
+    """
 
-    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        """Write the cdf, the density and the density's derivative at x."""
+    name: ClassVar[str]
+    title: ClassVar[str]  # of its coefficients in a summary
+    variance: ClassVar[float]  # of the outcome's own error
+    entire: ClassVar[bool]  # grows in the complex plane as a normal cdf does, without poles
+    strip: ClassVar[float]  # |Im z| below which it is analytic and bounded, if not entire
+    floor: ClassVar[float]  # of an integral beside its normal weight; smaller ones need log space
+    # Panels of z on which the function is smooth, and Gauss-Legendre nodes on each for an error of
+    # 1e-13; outermost panels end where the function is 0 or 1.
+    panels: ClassVar[tuple[float, ...]]
+    panel_nodes: ClassVar[tuple[int, ...]]
 
-    def log_cdf(self, x: Tensor) -> Tensor: ...
+    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        """Write the label's probability and its first two derivatives in z."""
 
-    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """density/cdf and (density's derivative)/cdf, stable for x << 0."""
+    def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
+        """Return the log of the label's probability."""
+
+    def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+        """Return the first two derivatives over the probability, stable for z << 0."""
 
 
-class Logit:
-    entire = False
+class _Named:
+    """A link that is pickled as the constant of this module that it is."""
 
-    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        torch.sigmoid(x, out=cdf)
+    name: ClassVar[str]
+
+    def __reduce__(self) -> str:
+        return self.name.upper()
+
+
+@dataclass(frozen=True)
+class Logit(_Named):
+    """Logistic error: F(x) = 1/(1 + exp(-x)), with poles at +-i pi."""
+
+    name: ClassVar[str] = "logit"
+    title: ClassVar[str] = "logit scale"
+    variance: ClassVar[float] = math.pi**2 / 3.0
+    entire: ClassVar[bool] = False
+    strip: ClassVar[float] = math.pi
+    floor: ClassVar[float] = 1e-8
+    panels: ClassVar[tuple[float, ...]] = (-10.0, -3.0, 3.0, 10.0)
+    panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 20, 15, 22)
+
+    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        torch.sigmoid(z, out=cdf)
         torch.addcmul(cdf, cdf, cdf, value=-1.0, out=pdf)
         torch.addcmul(pdf, pdf, cdf, value=-2.0, out=curve)
 
-    def log_cdf(self, x: Tensor) -> Tensor:
-        return logsigmoid(x)
+    def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
+        return logsigmoid(z)
 
-    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        upper = torch.sigmoid(-x)
+    def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+        upper = torch.sigmoid(-z)
         return upper, upper * (2.0 * upper - 1.0)
 
 
-class Probit:
-    entire = True
+@dataclass(frozen=True)
+class Probit(_Named):
+    """Standard normal error."""
 
-    def derivatives(self, x: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        torch.mul(x, -SQRT_HALF, out=cdf).erfc_().mul_(0.5)
-        torch.addcmul(x.new_zeros(()), x, x, value=-0.5, out=pdf).exp_().mul_(INV_SQRT_2PI)
-        torch.mul(x, pdf, out=curve).neg_()
+    name: ClassVar[str] = "probit"
+    title: ClassVar[str] = "probit scale"
+    variance: ClassVar[float] = 1.0
+    entire: ClassVar[bool] = True
+    strip: ClassVar[float] = math.inf
+    floor: ClassVar[float] = 1e-8
+    panels: ClassVar[tuple[float, ...]] = ()
+    panel_nodes: ClassVar[tuple[int, ...]] = ()
 
-    def log_cdf(self, x: Tensor) -> Tensor:
-        return log_ndtr(x)
+    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        torch.mul(z, -SQRT_HALF, out=cdf).erfc_().mul_(0.5)
+        torch.addcmul(z.new_zeros(()), z, z, value=-0.5, out=pdf).exp_().mul_(INV_SQRT_2PI)
+        torch.mul(z, pdf, out=curve).neg_()
 
-    def ratios(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        ratio = mills(x)
-        return ratio, -x * ratio
+    def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
+        return log_ndtr(z)
+
+    def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+        ratio = mills(z)
+        return ratio, -z * ratio
 
 
-LOGIT, PROBIT = Logit(), Probit()
+@dataclass(frozen=True)
+class Cloglog(_Named):
+    """Extreme value error: F(x) = 1 - exp(-exp(x)), the link of grouped proportional hazards.
+
+    It has no poles, but in the complex plane exp(-exp(x)) is of the size exp(-exp(Re x) cos(Im x)):
+    close to its size on the real line only for a small Im x, and where it is not small.
+    """
+
+    name: ClassVar[str] = "cloglog"
+    title: ClassVar[str] = "cloglog scale"
+    variance: ClassVar[float] = math.pi**2 / 6.0
+    entire: ClassVar[bool] = False
+    strip: ClassVar[float] = math.pi / 2.0  # where cos(Im x) is still positive
+    floor: ClassVar[float] = 1e-3
+    panels: ClassVar[tuple[float, ...]] = (-10.0, -3.5, -1.5, 0.0, 1.5, 3.5, 10.0)
+    panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 15, 12, 12, 15, 15, 22)
+
+    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
+        torch.mul(z, sign, out=curve).clamp_(max=_CLOGLOG_MAX).exp_()  # the hazard exp(x)
+        torch.neg(curve, out=pdf).exp_()  # P(y = 0)
+        torch.neg(curve, out=cdf).expm1_().neg_()  # P(y = 1), without cancellation
+        torch.where(sign > 0.0, cdf, pdf, out=cdf)
+        pdf.mul_(curve)
+        curve.neg_().add_(1.0).mul_(pdf).mul_(sign)
+
+    def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
+        x, one = self._index(z, sign)
+        hazard = torch.exp(x)
+        return torch.where(one, self._log_one(x, hazard), -hazard)
+
+    def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+        x, one = self._index(z, sign)
+        hazard = torch.exp(x)
+        ratio = torch.where(one, torch.exp(x - hazard - self._log_one(x, hazard)), hazard)
+        return ratio, sign * ratio * (1.0 - hazard)
+
+    @staticmethod
+    def _index(z: Tensor, sign: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Return x = sign * z, where squares of exp(x) do not overflow, and whether y = 1."""
+        side = torch.as_tensor(sign, dtype=z.dtype, device=z.device)
+        return (side * z).clamp(max=_CLOGLOG_MAX), side > 0.0
+
+    @staticmethod
+    def _log_one(x: Tensor, hazard: Tensor) -> Tensor:
+        """Return log(1 - exp(-exp(x))); x itself, to rounding, where exp(x) is tiny."""
+        tiny = x < -40.0
+        return torch.where(tiny, x, torch.log(-torch.expm1(-torch.where(tiny, 1.0, hazard))))
+
+
+_CLOGLOG_MAX = 300.0  # index at which the probability of y = 0 is zero by any measure
+
+LOGIT, PROBIT, CLOGLOG = Logit(), Probit(), Cloglog()
+LINKS: dict[str, Link] = {link.name: link for link in (LOGIT, PROBIT, CLOGLOG)}
+
+
+def as_link(link: str | Link, offered: tuple[str, ...], who: str) -> Link:
+    """Return the link of this name, or the object itself, if it is one of those offered."""
+    name = link if isinstance(link, str) else getattr(link, "name", None)
+    if name not in offered:
+        more = "; for a probit outcome use ProbitSelection" if name == PROBIT.name else ""
+        raise ValueError(
+            f"link={link!r}: {who} takes {' or '.join(repr(each) for each in offered)}{more}"
+        )
+    return LINKS[name]
+
+
+# -- the normal distribution, with relative accuracy in the tails ----------------------------------
+
+
+log_ndtr = torch.special.log_ndtr
+
+
+def ndtr(z: Tensor) -> Tensor:
+    """Standard normal cdf; erfc keeps the relative accuracy that 1 + erf loses for z << 0."""
+    return 0.5 * torch.erfc(-SQRT_HALF * z)
+
+
+def log_pdf(z: Tensor) -> Tensor:
+    """Log of the standard normal density."""
+    return -0.5 * z * z - LOG_SQRT_2PI
+
+
+def mills(z: Tensor) -> Tensor:
+    """Inverse Mills ratio phi(z)/PHI(z), finite for every finite z."""
+    return SQRT_2_OVER_PI / torch.special.erfcx(-SQRT_HALF * z)
+
+
+def upper_mills(z: Tensor) -> Tensor:
+    """Mills ratio PHI(-z)/phi(z), finite for every z > 0."""
+    return torch.special.erfcx(SQRT_HALF * z) / SQRT_2_OVER_PI
+
+
+def log_ndtr_difference(high: Tensor, low: Tensor) -> Tensor:
+    """log(PHI(high) - PHI(low)); minus infinity where high is not above low."""
+    # In the upper tail by symmetry, where the two probabilities are not close to one.
+    upper = low > 0.0
+    high, low = torch.where(upper, -low, high), torch.where(upper, -high, low)
+    log_high = log_ndtr(high)
+    ratio = torch.clamp(log_ndtr(low) - log_high, max=0.0)
+    found = log_high + torch.log(-torch.expm1(ratio))
+    # Close together: the density in the middle times the gap, to the order of gap^6.
+    gap, middle = high - low, 0.5 * (high + low)
+    m2, g2 = middle**2, gap**2
+    bend = g2 * (m2 - 1.0) / 24.0 + g2**2 * (m2**2 - 6.0 * m2 + 3.0) / 1920.0
+    close = log_pdf(middle) + torch.log(gap.clamp(min=0.0)) + torch.log1p(bend)
+    return torch.where(g2 * (1.0 + m2) < 1e-4, close, found)

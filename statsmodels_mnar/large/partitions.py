@@ -221,9 +221,9 @@ class PartitionedRows:
         own = slice(p, None) if equation == "select" else slice(p)
         return torch.as_tensor(self.ridge[own, own], device=self.device)
 
-    def fit_independent(self, *, probit: bool = False, penalty: float = 0.0) -> Independent:
+    def fit_independent(self, *, link: Link = LOGIT, penalty: float = 0.0) -> Independent:
         """The two equations fitted apart; see :func:`fit_independent`."""
-        outcome = self.fit_binary("outcome", PROBIT if probit else LOGIT, penalty)
+        outcome = self.fit_binary("outcome", link, penalty)
         select = self.fit_binary("select", PROBIT, penalty)
         params = torch.cat([outcome.params, select.params]).cpu().numpy()
         return Independent(

@@ -28,8 +28,9 @@ from ..large.partitions import PartitionedRows
 from ..large.resamples import ResampledObjective, Resamples
 from ..optimize.batches import resampled, reweighted
 from ..optimize.binary import Independent, fit_independent
-from ..optimize.maximize import Method, maximize_many
+from ..optimize.maximize import Method, maximize_many, stops_early
 from ..optimize.solution import Solution, Status
+from ..post.dependence import Normalization, Parametrized
 from ..results.corrected import BiasCorrResults
 from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from ..types import Floats
@@ -52,7 +53,6 @@ from .first_stage import (
 )
 from .fitting import SEPARATION_ROWS
 from .greene import GreeneSelectionLogit
-from .normalization import Normalization, Parametrized
 from .selection import SelectionModel
 from .target import FromTarget
 
@@ -216,6 +216,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         Status.SIGMA_INFINITE: {"sigma": 50.0},
         Status.SIGMA_ZERO: {"sigma": 1e-3},
     }
+    _links: ClassVar[tuple[str, ...]] = ("logit",)
     _own: ClassVar[tuple[str, ...]] = (
         "selection_model", "pseudolabel_model", "soft_selection", "soft_pseudolabels",
     )  # fmt: skip
@@ -275,7 +276,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
                 "bivariate normal probability; use 'free', 'loading' or a fixed sigma"
             )
         if normalization == "independent":  # at sigma = 0 soft rows still depend on rho: both zero
-            return Parametrized(FreeForm(integration), "free", (math.log(1e-8), 0.0))
+            return Parametrized(FreeForm(integration), (math.log(1e-8), 0.0))
         return super().parametrize(normalization, integration)
 
     # -- Algorithm 1 -------------------------------------------------------------------------------
@@ -376,9 +377,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         value is then NaN.
         """
         apart = fit_independent(self.plain_rows(), penalty=penalty)
-        if not apart.converged and penalty == 0.0 and method != "sgd":
+        if not apart.converged and penalty == 0.0 and not stops_early(method):
             self._check_separation()  # at independence there would be no maximum either
-        if method == "sgd" or started:
+        if stops_early(method) or started:
             return replace(apart, value=math.nan)
         face = self.sibling("independent")
         fit = face._fit(apart, None, "newton", penalty, {})
@@ -421,9 +422,9 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             As in :meth:`GreeneSelectionLogit.fit`.
         """
         if penalty is None:
-            penalty = 0.0 if method == "sgd" else PENALTY
+            penalty = 0.0 if stops_early(method) else PENALTY
         _check_tolerances(first_stage_tol)
-        training = {"first_stage_tol": first_stage_tol} if method == "sgd" else {}
+        training = {"first_stage_tol": first_stage_tol} if stops_early(method) else {}
         return self._estimate(
             start_params, method, maxiter, cov_type, cov_kwds, disp, penalty, callback, checkpoint,
             options, **training,
@@ -435,7 +436,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         """This model with its first stages, of which what is wrong is said before the fit."""
         tol = first_stage_tol
         model = self._staged(penalty, None if tol is None else (Descent(tol[0]), Descent(tol[1])))
-        if method != "sgd" and penalty == 0.0 and not model._first_stage_converged():
+        if not stops_early(method) and penalty == 0.0 and not model._first_stage_converged():
             self._check_separation()
             self._warn(_NOT_CONVERGED, ConvergenceWarning)
         model._check_offsets(penalty)
@@ -513,12 +514,12 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
     def _check_pseudolabels(self, method: str, penalty: float) -> None:
         """Name what makes the objective degenerate, before the fit."""
         lowest, *labels = self._pseudolabel_range()
-        if lowest >= 0.5 and (method == "sgd" or penalty == 0.0):
+        if lowest >= 0.5 and (stops_early(method) or penalty == 0.0):
             text = (
                 f"soft_selection is {self.s_bar():.4f}: at 1/2 and above no row pulls the "
                 "selection index down"
             )
-            if method != "sgd":
+            if not stops_early(method):
                 raise ValueError(
                     f"{text}, so the objective has no finite maximum. Use a ridge penalty "
                     "(penalty=1e-4, the default), a smaller soft_selection, or the paper's "

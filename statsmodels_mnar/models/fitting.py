@@ -23,15 +23,14 @@ from ..kernel.threads import one_thread
 from ..large.checkpoint import Journal
 from ..large.partitions import PartitionedRows, Session
 from ..optimize.binary import Independent
-from ..optimize.maximize import Method, maximize
+from ..optimize.maximize import Method, as_optimizer, maximize
 from ..optimize.objective import Objective
 from ..optimize.solution import Accuracy, Callback, Climb, Solution, Status, Step, measure
-from ..post.dependence import dependence
+from ..post.dependence import Normalization
 from ..post.profile import comparable
 from ..results.fitted import Fit, SelectionResults
 from ..tools import progress_bar
 from ..types import Floats
-from .normalization import Normalization
 from .search import Place, at_corner, humps, label, search, search_interior, tops
 
 if TYPE_CHECKING:
@@ -39,13 +38,6 @@ if TYPE_CHECKING:
 
 
 _DEPENDENCE = ("lnsigma", "athrho", "loading")  # of one normalization or another
-
-_OPTIONS: dict[str, set[str]] = {
-    "newton": {"gtol", "n_starts"},
-    "bfgs": {"gtol"},
-    "lbfgs": {"gtol"},
-    "sgd": {"lr", "weight_decay", "tol", "batch_size", "rng", "redraw"},
-}
 
 
 def named(face: Fit, status: Status) -> Fit:
@@ -63,13 +55,12 @@ def check_options(
     callback: Any = None,
 ) -> None:
     """Refuse what the method does not take, misspelled keywords among them."""
-    if not isinstance(method, str) or method not in _OPTIONS:
-        raise ValueError(f"method={method!r} is unknown; use one of {list(_OPTIONS)}")
-    unknown = set(options) - _OPTIONS[method]
+    optimizer = as_optimizer(method)
+    unknown = set(options) - optimizer.options
     if unknown:
         raise TypeError(
             f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
-            f"{sorted(_OPTIONS[method])}"
+            f"{sorted(optimizer.options)}"
         )
     if maxiter is not None and not (is_integer(maxiter) and maxiter > 0):
         raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
@@ -83,8 +74,8 @@ def check_options(
         raise ValueError(f"gtol={gtol!r} must be a positive number")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback={callback!r} must be a function of a Step")
-    if method == "sgd" and penalty:
-        raise ValueError(f"penalty={penalty!r}: method='sgd' takes weight_decay instead")
+    if penalty and not optimizer.penalised:
+        raise ValueError(f"penalty={penalty!r}: method={method!r} takes weight_decay instead")
 
 
 def check_names(outcome: Sequence[str], select: Sequence[str]) -> None:
@@ -194,7 +185,7 @@ def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
     if fit.solution.status is Status.NONFINITE:
         return fit
     found = _accuracy_of(self, fit)
-    if not found.sufficient and not found.simulated and fit.method != "sgd":
+    if not found.sufficient and not found.simulated and fit.optimizer.at_maximum:
         finer = self.sibling(self.normalization, integration=self.integration.finer())
         fit = finer._fit(*arguments)
         found = replace(_accuracy_of(finer, fit), replaced=found)
@@ -242,19 +233,20 @@ def _fit(
     spec = self.parametrized
     options = dict(options)
     n_starts = options.pop("n_starts", None)
-    if spec.kind == "free" and spec.free.all() and method == "newton":
+    optimizer = as_optimizer(method)
+    if spec.kind == "free" and spec.free.all() and optimizer.batched:
         if start_params is None:
             return _fit_closed(self, objective, independent, penalty, n_starts, options)
         return _fit_from(self, objective, independent, start_params, penalty, options)
     start = None if start_params is None else self.expand(start_params)
     maxima: tuple[Solution, ...] = ()
     climbs: tuple[Climb, ...] = ()
-    if method == "sgd":
-        maxima = (maximize(self._sgd_objective(options), start, method="sgd", **options),)
+    if optimizer.free_only:
+        maxima = (maximize(self._sgd_objective(options), start, method=method, **options),)
     elif start is None:
         fixed = spec.values(np.zeros(spec.free.sum()))
         at = (objective, independent.params, fixed, spec.free, n_starts, _rarest_label(self))
-        if method == "newton":
+        if optimizer.batched:
             found = search(*at, **options)
             maxima, climbs, start = found.maxima, found.climbs, found.start
         else:
@@ -355,7 +347,7 @@ def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
         return None
     if spec.kind == "free" and spec.free.all():
         return self._faces[status]
-    at = dependence(spec.kind, solution.params[self.k_outcome + self.k_select :])
+    at = spec.form.dependence(solution.params[self.k_outcome + self.k_select :])
     if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
         return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
     limit = self._faces.get(status)

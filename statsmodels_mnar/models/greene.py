@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration, Simulation
+from ..kernel.links import LINKS, Link, as_link
 from ..optimize.objective import Objective
-from .normalization import Normalization, Parametrized, parametrize
+from ..post.dependence import Normalization, Parametrized, parametrize
 from .selection import SelectionModel
 
 
@@ -29,6 +30,10 @@ class GreeneSelectionLogit(SelectionModel):
         (n,) 1 where selected. By default the rows whose outcome is known.
     exog_select : array_like, optional
         (n, k) selection design; by default ``exog``, which leaves no exclusion restriction.
+    link : str
+        Of the outcome given its errors: "logit", the default, or "cloglog", under which
+        P(y = 1) = 1 - exp(-exp(x'beta + loading u)). A link other than "logit" has the
+        normalizations "loading", "independent" and a fixed sigma with ``|rho| = 1``.
     normalization : str or dict, optional
         "loading", the default: ``|rho| = 1`` and one signed loading, well conditioned. "free":
         sigma and rho are both estimated, as in the paper; this is what ``method="sgd"``, draws and
@@ -61,8 +66,31 @@ class GreeneSelectionLogit(SelectionModel):
     True
     """
 
+    _set_up_keywords: ClassVar[tuple[str, ...]] = (*SelectionModel._set_up_keywords, "link")
+    _keywords: ClassVar[tuple[str, ...]] = (*SelectionModel._keywords, "link")
+    # Those that are integrated at any loading.
+    _links: ClassVar[tuple[str, ...]] = tuple(link.name for link in LINKS.values() if link.panels)
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        link: str | Link = "logit",
+        **keywords: Any,
+    ) -> None:
+        self.link = as_link(link, self._links, type(self).__name__)
+        super().__init__(endog, exog, endog_select, exog_select, **keywords)
+
+    def _set_up(self, design: Any, *, link: str | Link | None = None, **options: Any) -> None:
+        if link is not None:
+            self.link = as_link(link, self._links, type(self).__name__)
+        super()._set_up(design, **options)
+
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
-        return parametrize(normalization, integration)
+        return parametrize(normalization, integration, self.link)
 
     def _sgd_objective(self, options: dict[str, Any]) -> Objective:
         form = self.parametrized.form

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ..kernel.integration import Integration, Quadrature
-from .normalization import Normalization, Parametrized, parametrize
+from ..kernel.links import PROBIT, Link
+from ..post.dependence import Normalization, Parametrized, parametrize
 from .selection import SelectionModel
 
 
@@ -43,7 +44,7 @@ class ProbitSelection(SelectionModel):
     0.6
     """
 
-    probit_outcome: ClassVar[bool] = True
+    link: Link = PROBIT
     _default_normalization: ClassVar[Normalization] = "probit"
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:

@@ -16,10 +16,12 @@ from ..design.chunks import SavedDesign
 from ..design.data import Counts
 from ..design.values import Dropped, WeightKind
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
+from ..kernel.links import LINKS
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
+from ..post.dependence import Normalization
 from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
@@ -28,7 +30,6 @@ from ..types import Floats
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
 from .greene import GreeneSelectionLogit
-from .normalization import Normalization
 from .probit import ProbitSelection
 from .selection import SelectionModel
 
@@ -273,8 +274,13 @@ def _model(record: _Value) -> SelectionModel:
     design = _design(record)
     normalization = _normalization(record.at("normalization"))
     integration = _integration(record.at("integration"))
+    link: dict[str, Any] = {}
+    if "link" in cls._set_up_keywords and record.has("link"):
+        link = {"link": record.at("link").choice(LINKS)}
     try:
-        model = cls._from_design(design, normalization=normalization, integration=integration)
+        model = cls._from_design(
+            design, normalization=normalization, integration=integration, **link
+        )
     except ValueError as error:
         raise ValueError(f"{_NOT} normalization: {error}") from error
     for name in ("formula", "select_formula"):
@@ -472,6 +478,8 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     asked = _normalization(record.at("asked"))
     if not _same(model.normalization, asked):
         raise ValueError(f"model has normalization={model.normalization!r}, the file {asked!r}")
+    if model.link != saved.link:
+        raise ValueError(f"model has link={model.link.name!r}, the file {saved.link.name!r}")
     own = model.sibling(saved.normalization, integration=saved.integration)
     penalty = results._fit_info.penalty
     if isinstance(own, BiasCorrLogit):

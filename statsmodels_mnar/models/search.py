@@ -20,24 +20,19 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ..kernel.corner import CORNER
-from ..kernel.forms import CorrelationForm, FreeForm, LoadingForm, ProbitForm, outcome_scale
-from ..kernel.integration import Quadrature
+from ..kernel.forms import CorrelationForm, FreeForm, outcome_scale
+from ..kernel.links import LOGIT
 from ..optimize.maximize import maximize, maximize_many
 from ..optimize.objective import Objective
 from ..optimize.solution import Climb, Solution, Status
-from ..post.dependence import LOGISTIC_VARIANCE, Parametrization, dependence
+from ..post.dependence import Normalization
 from ..post.paths import Inner, InnerCorrelation
 from ..post.profile import comparable, ended_well
 from ..types import Floats, Mask
-from .normalization import Normalization
 
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.
 _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
 _FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
-# From there to the probit form's bound: each value is the start of the next, where the kink of the
-# likelihood is narrower.
-_TO_CORNER = (5.0, 7.0, 9.0, 11.0, 13.0)
 _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
@@ -91,7 +86,7 @@ def search(
 
 def _climbs(objective: Objective, starts: Floats, found: list[Solution]) -> tuple[Climb, ...]:
     def corr(params: Floats) -> float:
-        return math.tanh(atanh_error_corr(objective.form, params[objective.n_coef :]))
+        return math.tanh(objective.form.atcorr(params[objective.n_coef :]))
 
     return tuple(
         Climb(corr(start), corr(end.params), end.value, end.status, end.n_iter)
@@ -143,7 +138,6 @@ def _to_the_ends(
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
     few steps; from the grid it would creep there.
     """
-    form = objective.form
     far = _far(objective, free)
     if far is None:
         return fitted
@@ -153,8 +147,7 @@ def _to_the_ends(
     for side, inward in ends.items():
         first, second, third = (comparable(solution) for solution in inward)
         if first > second or second > third:
-            path = [*_TO_CORNER, form.upper[0]] if isinstance(form, ProbitForm) else form.upper
-            for value in path:
+            for value in objective.form.to_bound():
                 at_bound[side] += _held_at(
                     objective, [*inward[:1], *at_bound[side]][-1:], [side * value], held
                 )
@@ -166,11 +159,9 @@ def _held_at(
 ) -> list[Solution]:
     """Fits with the dependence at each value, from a fit near by."""
     starts = np.stack([solution.params for solution in near])
-    if isinstance(objective.form, LoadingForm):
-        scales = [
-            outcome_scale(v) / outcome_scale(s[-1]) for v, s in zip(values, starts, strict=True)
-        ]
-        starts[:, : objective.p] *= np.array(scales)[:, None]
+    units = objective.form.outcome_units
+    scales = [units(np.array([v])) / units(s[-1:]) for v, s in zip(values, starts, strict=True)]
+    starts[:, : objective.p] *= np.array(scales)[:, None]
     starts[:, -1] = values
     return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
 
@@ -212,24 +203,13 @@ def tops_many(
 
 def _far(objective: Objective, free: Mask) -> float | None:
     """The dependence tried beyond the grid, in forms whose corner lies there."""
-    if not isinstance(objective.form, LoadingForm | ProbitForm) or not free.any():
-        return None
-    if isinstance(objective.form, ProbitForm):
-        return _FAR
-    return math.sqrt(LOGISTIC_VARIANCE) * math.sinh(_FAR)
+    far = objective.form.at_corr(np.array([_FAR]))
+    return None if far is None or not free.any() else float(far[0])
 
 
 def _coarse(objective: Objective) -> Objective:
     """With as few nodes as tell the values of a grid apart."""
-    form = objective.form
-    if isinstance(form, LoadingForm | ProbitForm):
-        return objective.with_form(replace(form, tol=max(form.tol, _COARSE)))
-    if isinstance(form, FreeForm) and isinstance(form.integration, Quadrature):
-        rule = form.integration
-        if rule == rule.controlled():
-            coarse = replace(rule, tol=max(rule.tol, _COARSE))
-            return objective.with_form(replace(form, integration=coarse))
-    return objective
+    return objective.with_form(objective.form.coarse(_COARSE))
 
 
 def _climb(
@@ -244,12 +224,10 @@ def at_corner(objective: Objective, solution: Solution) -> Solution:
 
     Where no row is near the kink that the likelihood has there, it no longer depends on rho.
     """
-    rho = solution.params[-1]
-    if solution.status is not Status.FLAT or not isinstance(objective.form, ProbitForm):
+    side = objective.form.corner(solution.params[objective.n_coef :])
+    if solution.status is not Status.FLAT or not side:
         return solution
-    if abs(rho) <= CORNER:
-        return solution
-    return replace(solution, status=Status.RHO_PLUS if rho > 0 else Status.RHO_MINUS)
+    return replace(solution, status=Status.RHO_PLUS if side > 0 else Status.RHO_MINUS)
 
 
 def _local_maxima(values: Floats) -> list[int]:
@@ -275,17 +253,14 @@ def grid_starts(
     if not free.any():
         return np.concatenate([coef, fixed])[None]
     u = np.array(_GRID) if n_starts is None else np.linspace(-_WIDEST, _WIDEST, n_starts)
-    if isinstance(form, LoadingForm):
-        grid = math.sqrt(LOGISTIC_VARIANCE) * np.sinh(u)[:, None]
-    elif isinstance(form, ProbitForm):
-        grid = u[:, None]
+    one = form.at_corr(u)
+    if one is not None:
+        grid = one[:, None]
     else:
         lnsigma = np.linspace(*_LNSIGMA, len(u)) if free[0] else np.full(len(u), fixed[0])
         grid = np.column_stack([lnsigma, u if free[1] else np.full(len(u), fixed[1])])
     rows = np.column_stack([np.tile(coef, (len(grid), 1)), grid])
-    if not isinstance(form, ProbitForm):
-        sizes = np.abs(grid[:, 0]) if isinstance(form, LoadingForm) else np.exp(grid[:, 0])
-        rows[:, : objective.p] *= np.array([[outcome_scale(float(size))] for size in sizes])
+    rows[:, : objective.p] *= np.array([[form.outcome_units(values)] for values in grid])
     return rows
 
 
@@ -307,16 +282,7 @@ def distinct(objective: Objective, found: list[Solution]) -> tuple[Solution, ...
 
 
 def _atcorr(objective: Objective, solution: Solution) -> float:
-    return atanh_error_corr(objective.form, solution.params[objective.n_coef :])
-
-
-def atanh_error_corr(form: Any, values: Floats) -> float:
-    """Return atanh of the error correlation at a form's parameters; finite at its bounds."""
-    if isinstance(form, CorrelationForm):
-        return float(values[1])
-    kind: Parametrization = "loading" if isinstance(form, LoadingForm) else "free"
-    kind = "probit" if isinstance(form, ProbitForm) else kind
-    return math.atanh(float(np.clip(dependence(kind, values).error_corr, -1 + 1e-15, 1 - 1e-15)))
+    return objective.form.atcorr(solution.params[objective.n_coef :])
 
 
 # -- the interior of the free model ----------------------------------------------------------------
@@ -342,8 +308,8 @@ class Place:
         spec = model.parametrized
         n_coef = len(solution.params) - len(spec.form.names)
         values = solution.params[n_coef:]
-        sigma = dependence(spec.kind, values).sigma
-        return cls(solution.params[:n_coef], sigma, atanh_error_corr(spec.form, values))
+        sigma = spec.form.dependence(values).sigma
+        return cls(solution.params[:n_coef], sigma, spec.form.atcorr(values))
 
 
 def humps(found: list[tuple[Any, Solution]]) -> tuple[tuple[Any, Solution], ...]:
@@ -424,9 +390,9 @@ def _interior_start(objective: Objective, place: Place) -> Floats:
     share = max(abs(corr) + 0.15 * (1.0 - abs(corr)), 0.05)  # of the normal error, near |rho| = 1
     if math.isinf(place.sigma):
         share = abs(corr) + 0.8 * (1.0 - abs(corr))
-    sigma = math.sqrt(LOGISTIC_VARIANCE) * share / math.sqrt(1.0 - share**2)
+    sigma = math.sqrt(LOGIT.variance) * share / math.sqrt(1.0 - share**2)
     coef = place.coef.copy()
-    own = math.sqrt(LOGISTIC_VARIANCE)
+    own = math.sqrt(LOGIT.variance)
     standard = own if math.isinf(place.sigma) else 1.0 / outcome_scale(place.sigma)
     coef[: objective.p] *= standard * outcome_scale(sigma)
     return np.append(coef, [math.log(sigma), math.atanh(corr / share)])
@@ -450,7 +416,7 @@ def _to_correlation(objective: Objective, start: Floats) -> Floats:
     """Parameters of the free form -> coefficients standardized, (mix, atcorr)."""
     lnsigma, athrho = start[-2:]
     sigma, rho = math.exp(lnsigma), math.tanh(athrho)
-    share = sigma / math.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+    share = sigma / math.sqrt(sigma**2 + LOGIT.variance)
     corr = rho * share
     q = float(np.clip((share - abs(corr)) / (1.0 - abs(corr)), 1e-6, 1.0 - 1e-6))
     found = np.append(start[:-2], [math.log(q / (1.0 - q)), math.atanh(corr)])

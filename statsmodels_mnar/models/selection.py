@@ -29,20 +29,21 @@ from ..design.sources import find_source
 from ..design.values import as_floats, as_frame, in_memory, owned
 from ..errors import DesignError, NotInMemoryError
 from ..kernel.integration import Integration, as_integration
+from ..kernel.links import LOGIT, Link
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
 from ..kernel.threads import as_users, one_thread
 from ..large.build import Execution, Frames, build, constants
 from ..large.partitions import PartitionedObjective, PartitionedRows
 from ..optimize.binary import Independent, fit_independent
-from ..optimize.maximize import Method
+from ..optimize.maximize import Method, as_optimizer, stops_early
 from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status
 from ..post.covariance import check_cov_type, read_groups
+from ..post.dependence import Normalization, Parametrized
 from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from ..types import Floats
 from . import fitting, repeat, scoring
 from .fitting import Passes, both, check_names, check_options, iterations, warn_about
-from .normalization import Normalization, Parametrized
 
 
 class SelectionModel(GenericLikelihoodModel):
@@ -53,7 +54,7 @@ class SelectionModel(GenericLikelihoodModel):
     exog_select: Any  # (n, k)
     offset: Any  # (n,)
     offset_select: Any
-    probit_outcome: ClassVar[bool] = False
+    link: Link = LOGIT  # of the outcome given its errors
     _default_penalty: ClassVar[float] = 0.0
     _faces: ClassVar[dict[Status, Normalization]] = {
         Status.RHO_PLUS: "loading",
@@ -167,7 +168,8 @@ class SelectionModel(GenericLikelihoodModel):
             How data in partitions are read, kept and evaluated. With it a DataFrame is cut into
             partitions too.
         **model_options
-            Keywords of the class itself: normalization, integration, device, hasconst.
+            Keywords of the class itself: normalization, integration, device, hasconst, and link
+            of GreeneSelectionLogit.
         """
         unknown = set(model_options) - {*cls._set_up_keywords, "hasconst"}
         if unknown:
@@ -493,7 +495,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def _independent(self, method: Method, penalty: float, started: bool) -> Independent:
         """The two equations fitted apart; ``started`` where they are not needed as start values."""
-        return fit_independent(self.rows, probit=self.probit_outcome, penalty=penalty)
+        return fit_independent(self.rows, link=self.link, penalty=penalty)
 
     @one_thread()
     def fit(
@@ -581,15 +583,16 @@ class SelectionModel(GenericLikelihoodModel):
         cov_type = cov_type or model._default_cov_type(method)
         cov_kwds = dict(cov_kwds or {})
         read_groups(cov_type, cov_kwds, model)  # what is wrong with them is said before the fit
-        if model.in_partitions and method == "sgd":
+        optimizer = as_optimizer(method)
+        if model.in_partitions and not optimizer.in_partitions:
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
             )
-        penalised = penalty > 0 or method == "sgd"
+        penalised = penalty > 0 or not optimizer.at_maximum
         if penalised:  # collinear columns and separation do no harm there
             check_selection_varies(model.design.counted)
             check_outcome_varies(model.design.counted)
-            if method != "sgd":
+            if optimizer.at_maximum:
                 check_width(model.design.counted)
         else:
             check_design(model.design.counted)
@@ -625,7 +628,7 @@ class SelectionModel(GenericLikelihoodModel):
     def _needs_free_form(self, method: str) -> bool:
         """The paper's optimiser, for a model whose normalization nobody named."""
         usual = self._form_by_default and self.normalization == "loading"
-        return usual and isinstance(method, str) and method == "sgd"
+        return usual and stops_early(method)
 
     def _progress(
         self, disp: bool, method: str, maxiter: int | None, checkpoint: str | Path | None

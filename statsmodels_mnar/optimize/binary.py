@@ -99,7 +99,7 @@ def fit_binaries(
 ) -> BinaryFits:
     """Fit under B sets of row weights at once.
 
-    Both links' log-likelihoods are concave; a step that does not raise them is halved.
+    The links' log-likelihoods are concave; a step that does not raise them is halved.
 
     Parameters
     ----------
@@ -167,10 +167,10 @@ def _block_sums(
 ) -> BinarySums:
     sign = 2.0 * y - 1.0
     index = sign * (times(beta, X) + offset)
-    value = (weight * link.log_cdf(index)).sum(-1)
+    value = (weight * link.log_cdf(index, sign)).sum(-1)
     if order == 0:
         return (value,)
-    r1, r2 = link.ratios(index)
+    r1, r2 = link.ratios(index, sign)
     score = times(weight * sign * r1, X.mT)
     return value, score, (X * (weight * (r2 - r1 * r1))[:, None]) @ X.mT
 
@@ -255,17 +255,17 @@ class Independent:
 
 
 @one_thread()
-def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -> Independent:
-    """Logit (or probit) of the labelled rows and probit of selection, each by Newton."""
+def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> Independent:
+    """Fit the outcome of the labelled rows and a probit of selection, each by Newton."""
     if not isinstance(rows, Rows):  # rows in partitions know how
-        return rows.fit_independent(probit=probit, penalty=penalty)
+        return rows.fit_independent(link=link, penalty=penalty)
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
     by_outcome, by_select = _ridges(rows)
     outcome = fit_binary(
         X,
         0.5 * (1.0 + rows.sign[labelled]),
-        PROBIT if probit else LOGIT,
+        link,
         weight=rows.weight[labelled],
         offset=rows.offset[labelled],
         penalty=penalty,
@@ -286,14 +286,12 @@ def fit_independent(rows: Rows, *, probit: bool = False, penalty: float = 0.0) -
 
 
 @one_thread()
-def fit_independents(
-    rows: Rows, *, probit: bool = False, penalty: float = 0.0
-) -> list[Independent]:
+def fit_independents(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> list[Independent]:
     """:func:`fit_independent` for each member of a batch that has rows of its own."""
     labelled = (rows.tilt > 0).to(rows.weight.dtype)
     by_outcome, by_select = _ridges(rows)
     outcome = fit_binaries(
-        rows.X, 0.5 * (1.0 + rows.sign), PROBIT if probit else LOGIT, rows.weight * labelled,
+        rows.X, 0.5 * (1.0 + rows.sign), link, rows.weight * labelled,
         offset=rows.offset, penalty=penalty, ridge=by_outcome,
     )  # fmt: skip
     select = fit_binaries(
@@ -338,14 +336,14 @@ def descend_binary(
     previous, stopped = float("inf"), False
     for _ in range(maxiter):
         index = sign * (beta @ X + offset)
-        loss = -float((weight * link.log_cdf(index)).sum() / total)
+        loss = -float((weight * link.log_cdf(index, sign)).sum() / total)
         if abs(previous - loss) < tol * abs(previous):
             stopped = True
             break
         previous = loss
-        r1, _ = link.ratios(index)
+        r1, _ = link.ratios(index, sign)
         beta = beta + lr * (X @ (weight * sign * r1)) / total
     index = sign * (beta @ X + offset)
-    r1, r2 = link.ratios(index)
+    r1, r2 = link.ratios(index, sign)
     hessian = (X * (weight * (r2 - r1 * r1))) @ X.mT
-    return BinaryFit(beta, float((weight * link.log_cdf(index)).sum()), hessian, stopped)
+    return BinaryFit(beta, float((weight * link.log_cdf(index, sign)).sum()), hessian, stopped)

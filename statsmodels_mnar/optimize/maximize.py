@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -265,6 +265,83 @@ def _natural_score(score: Tensor, natural: Tensor) -> Tensor:
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
 
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """An optimiser, and what it can do."""
+
+    name: str
+    options: frozenset[str]  # keywords of ``fit`` besides maxiter and callback
+    search: Callable[..., Solution]  # (objective, start, free=..., **options)
+    batched: bool = False  # climbs many problems at once, and every top of a profile
+    at_maximum: bool = True  # its solution is a maximum, where there are standard errors
+    free_only: bool = False  # moves sigma and rho both, from a start of its own if need be
+    penalised: bool = True  # takes ``penalty``; others have a weight decay
+    in_partitions: bool = True  # needs sums over the rows only
+
+
+def _by_newton(
+    objective: Likelihood, start: np.ndarray, *, free: np.ndarray | None = None, **options: Any
+) -> Solution:
+    return maximize_batch(objective, np.asarray(start)[None], free=free, **options)[0]
+
+
+def _by_quasi_newton(method: str) -> Callable[..., Solution]:
+    def found(
+        objective: Likelihood, start: np.ndarray, *, free: np.ndarray | None = None, **options: Any
+    ) -> Solution:
+        def search(searched: Likelihood, starts: np.ndarray) -> list[Solution]:
+            return [quasi_newton(searched, starts[0], method=method, free=free, **options)]
+
+        return _in_easy_units(search, objective, np.asarray(start, dtype=float)[None], free)[0]
+
+    return found
+
+
+def _by_descent(
+    objective: Likelihood,
+    start: np.ndarray | None,
+    *,
+    free: np.ndarray | None = None,
+    **options: Any,
+) -> Solution:
+    if free is not None and not np.all(free):
+        raise ValueError("method='sgd' moves all parameters; use 'newton' to fix sigma or rho")
+    if not isinstance(objective, Objective):
+        raise ValueError("method='sgd' draws batches of rows, which must be in memory")
+    return sgd(objective, start, **options)
+
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    each.name: each
+    for each in (
+        Optimizer("newton", frozenset({"gtol", "n_starts"}), _by_newton, batched=True),
+        Optimizer("bfgs", frozenset({"gtol"}), _by_quasi_newton("bfgs")),
+        Optimizer("lbfgs", frozenset({"gtol"}), _by_quasi_newton("lbfgs")),
+        Optimizer(
+            "sgd",
+            frozenset({"lr", "weight_decay", "tol", "batch_size", "rng", "redraw"}),
+            _by_descent,
+            at_maximum=False,
+            free_only=True,
+            penalised=False,
+            in_partitions=False,
+        ),
+    )
+}
+
+
+def as_optimizer(method: Any) -> Optimizer:
+    """Return the optimiser of this name."""
+    if not isinstance(method, str) or method not in OPTIMIZERS:
+        raise ValueError(f"method={method!r} is unknown; use one of {list(OPTIMIZERS)}")
+    return OPTIMIZERS[method]
+
+
+def stops_early(method: Any) -> bool:
+    """Whether this is the name of an optimiser that stops before a maximum."""
+    return isinstance(method, str) and method in OPTIMIZERS and not OPTIMIZERS[method].at_maximum
+
+
 @one_thread()
 def maximize(
     objective: Likelihood,
@@ -300,24 +377,12 @@ def maximize(
     >>> found.status.name, found.params.round(3).tolist()
     ('CONVERGED', [0.835, 0.674, 0.0, 0.0])
     """
-    if method == "sgd":
-        if free is not None and not np.all(free):
-            raise ValueError("method='sgd' moves all parameters; use 'newton' to fix sigma or rho")
-        if not isinstance(objective, Objective):
-            raise ValueError("method='sgd' draws batches of rows, which must be in memory")
-        return sgd(objective, start, **options)
-    if method not in get_args(Method):
-        raise ValueError(f"method={method!r} is unknown; use one of {get_args(Method)}")
-    if start is None:
-        raise ValueError(f"start is needed for method={method!r}")
-    _refuse_redraw(objective, method)
-    if method == "newton":
-        return maximize_batch(objective, np.asarray(start)[None], free=free, **options)[0]
-
-    def search(searched: Likelihood, starts: np.ndarray) -> list[Solution]:
-        return [quasi_newton(searched, starts[0], method=method, free=free, **options)]
-
-    return _in_easy_units(search, objective, np.asarray(start, dtype=float)[None], free)[0]
+    optimizer = as_optimizer(method)
+    if optimizer.at_maximum:
+        if start is None:
+            raise ValueError(f"start is needed for method={method!r}")
+        _refuse_redraw(objective, method)
+    return optimizer.search(objective, start, free=free, **options)
 
 
 @one_thread()

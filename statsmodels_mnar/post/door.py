@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..kernel.integration import Integration
+from ..kernel.links import Link
 from ..optimize.binary import Independent
 from ..optimize.solution import Solution
 from ..types import Floats
@@ -44,7 +45,6 @@ INSIDE = frozenset(
         "parametrize",
         "parametrized",
         "plain_rows",
-        "probit_outcome",
         "quantity",
         "rebuilt",
         "rebuilt_for_refit",
@@ -106,7 +106,7 @@ class FittedModel(Protocol):
     integration: Integration
     normalization: str | Mapping[str, float]
     parametrized: Parametrized
-    probit_outcome: bool
+    link: Link  # of the outcome given its errors
     k_outcome: int
     k_select: int
     k_constant: int

@@ -32,12 +32,10 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import chi2, norm
 
-from ..kernel.forms import CorrelationForm, outcome_scale
 from ..kernel.integration import Quadrature
 from ..optimize.solution import Status
 from ..types import Floats
 from .covariance import Covariance, invert
-from .dependence import dependence
 from .paths import Closed
 from .profile import Curve, Point, Traced, trace
 
@@ -281,7 +279,7 @@ def doubt(results: Any) -> str | None:
     if rivals:
         model, other = rivals[0]
         values = other.params[model.k_outcome + model.k_select :]
-        there = dependence(model.parametrized.kind, values).error_corr
+        there = model.parametrized.form.dependence(values).error_corr
         return (
             f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
             f"{results.error_corr:+.2f}) with a log-likelihood only "
@@ -363,14 +361,12 @@ def across(results: Any) -> Across:
 def _conditional(point: Point) -> tuple[Floats, Floats]:
     """Coefficients in the form's own units, and their covariance given the error correlation."""
     branch, solution = point.branch, point.solution
-    coef, at = branch.natural(solution.params)
+    coef, _ = branch.natural(solution.params)
     free = np.flatnonzero(branch.free)
     cov = invert(-solution.hessian[np.ix_(free, free)])[: len(coef), : len(coef)]
-    if isinstance(branch.objective.form, CorrelationForm):
-        unit = np.ones(len(coef))
-        unit[: branch.objective.p] = outcome_scale(at.sigma)
-        cov = cov * np.outer(unit, unit)
-    return coef, cov
+    unit = np.ones(len(coef))
+    unit[: branch.objective.p] = branch.units(solution.params)
+    return coef, cov * np.outer(unit, unit)
 
 
 def members(results: Any, across: Across) -> list[Any]:
@@ -398,8 +394,6 @@ def members(results: Any, across: Across) -> list[Any]:
 def _fixed(results: Any, sigma: float, rho: float) -> Any:
     if sigma == 0.0:
         return "independent"
-    if math.isinf(sigma) and results.model.probit_outcome:
-        return {"rho": rho}
     return {"sigma": sigma, "rho": rho}
 
 
@@ -408,7 +402,7 @@ def maxima(results: Any) -> pd.DataFrame:
     rows = []
     for model, solution in results._fit_info.maxima or ((results.model, results.solution),):
         spec = model.parametrized
-        at = dependence(spec.kind, solution.params[model.k_outcome + model.k_select :])
+        at = spec.form.dependence(solution.params[model.k_outcome + model.k_select :])
         fit = replace(results._fit_info, model=model, solution=solution, maxima=(), climbs=())
         size = int(model.estimated.sum())
         unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")

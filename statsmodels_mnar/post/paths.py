@@ -15,14 +15,21 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ..kernel.forms import CorrelationForm, Form, FreeForm, LoadingForm, ProbitForm, outcome_scale
+from ..kernel.forms import (
+    CorrelationForm,
+    Dependence,
+    Form,
+    FreeForm,
+    LoadingForm,
+    ProbitForm,
+    outcome_scale,
+)
 from ..kernel.integration import Integration
+from ..kernel.links import LOGIT, Link
 from ..optimize.objective import Objective
 from ..types import Floats
-from .dependence import LOGISTIC_VARIANCE, Dependence, dependence
 
 Held = dict[int, Callable[[float], float]]
 
@@ -38,6 +45,9 @@ class Inner(FreeForm):
     lower: ClassVar[tuple[float, ...]] = (LNSIGMA[0], -ATHRHO)
     upper: ClassVar[tuple[float, ...]] = (LNSIGMA[1], ATHRHO)
 
+    def wider(self) -> Form:
+        return FreeForm(self.integration)
+
 
 @dataclass(frozen=True)
 class InnerCorrelation(CorrelationForm):
@@ -45,6 +55,9 @@ class InnerCorrelation(CorrelationForm):
 
     lower: ClassVar[tuple[float, ...]] = (-3.0, CorrelationForm.lower[1])
     upper: ClassVar[tuple[float, ...]] = (2.0, CorrelationForm.upper[1])
+
+    def wider(self) -> Form:
+        return CorrelationForm(self.integration)
 
 
 @dataclass(frozen=True)
@@ -80,10 +93,7 @@ class Branch:
 
     @property
     def name(self) -> str:
-        form = self.objective.form
-        if isinstance(form, LoadingForm):
-            return "loading"
-        return "probit" if isinstance(form, ProbitForm) else "free"
+        return self.objective.form.kind
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -112,28 +122,19 @@ class Branch:
     def natural(self, params: Floats) -> tuple[Floats, Dependence]:
         """Coefficients in the form's own units, and sigma, rho and the error correlation."""
         n_coef = self.objective.n_coef
-        coef, values = params[:n_coef].copy(), params[n_coef:]
-        form = self.objective.form
-        if isinstance(form, LoadingForm):
-            return coef, dependence("loading", values)
-        if isinstance(form, ProbitForm):
-            return coef, dependence("probit", values)
-        if isinstance(form, CorrelationForm):
-            values = form.free_values(torch.as_tensor(values)[None])[0].numpy()
-            coef[: self.objective.p] *= outcome_scale(math.exp(values[0]))
-        return coef, dependence("free", values)
+        coef = params[:n_coef].copy()
+        coef[: self.objective.p] *= self.units(params)
+        return coef, self.objective.form.dependence(params[n_coef:])
+
+    def units(self, params: Floats) -> float:
+        """What outcome coefficients are multiplied by to be in the form's own units."""
+        return self.objective.form.natural_units(params[self.objective.n_coef :])
 
 
 def wider(branch: Branch) -> Branch | None:
     """The branch with the interior's full bounds, where it had narrow ones."""
-    form = branch.objective.form
-    if isinstance(form, Inner):
-        whole: Form = FreeForm(form.integration)
-    elif isinstance(form, InnerCorrelation):
-        whole = CorrelationForm(form.integration)
-    else:
-        return None
-    return replace(branch, objective=branch.objective.with_form(whole))
+    whole = branch.objective.form.wider()
+    return None if whole is None else replace(branch, objective=branch.objective.with_form(whole))
 
 
 # -- paths through a selection model along which one quantity is held and the rest is refitted -----
@@ -143,7 +144,6 @@ _INF = math.inf
 _ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
 _ATCORR = (-3.2, 3.2)  # of atanh(error_corr): beyond, the likelihood is that of the corner
 _FINITE = (-sys.float_info.max, sys.float_info.max)
-_LOADING = math.sqrt(LOGISTIC_VARIANCE)  # loading = this times sinh(atanh(error correlation))
 
 
 class Scale(NamedTuple):
@@ -194,6 +194,7 @@ class Closed:
     errors: Floats  # (p + k,) their standard errors were the dependence known
     units: str  # "logit" or "probit", of the outcome coefficients
     at: Dependence  # the estimate
+    link: Link = LOGIT  # of the outcome given its errors
 
     def path(self, param: str) -> Path:
         """Along which ``param`` is held."""
@@ -205,7 +206,7 @@ class Closed:
             if param == "loading":
                 branch = self._loading({-1: _same})
                 return Path(param, (branch,), _IDENTITY, loading, (-50.0, 50.0))
-            branch = self._loading({-1: _loading_of})
+            branch = self._loading({-1: self._loading_of})
             return Path(param, (branch,), _TANH, _atanh(self.at.error_corr), _ATCORR)
         if self.kind == "probit" and param in ("rho", "athrho", "error_corr") and not fixed:
             scale = _IDENTITY if param == "athrho" else _TANH
@@ -239,7 +240,7 @@ class Closed:
         if param == "error_corr" and both:
             branches = (
                 self._correlation({-1: _same}),
-                self._loading({-1: _loading_of}),
+                self._loading({-1: self._loading_of}),
                 self._probit({-1: _same}),
             )
             return Path(param, branches, _TANH, _atanh(self.at.error_corr), (-3.8, 3.8))
@@ -264,7 +265,7 @@ class Closed:
                 self._loading({-1: lambda u: math.copysign(sigma, u)}, (-_INF, -_INF)),
             )
             if param == "error_corr":
-                share = sigma / math.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+                share = sigma / math.sqrt(sigma**2 + LOGIT.variance)
                 scale = Scale(lambda u: share * math.tanh(u), lambda v: _atanh(v / share))
         else:
             branches = (
@@ -287,7 +288,7 @@ class Closed:
             )
             if param == "error_corr":
                 scale = Scale(
-                    lambda u: rho / math.sqrt(1.0 + LOGISTIC_VARIANCE * _exp(-2.0 * u)) + 0.0,
+                    lambda u: rho / math.sqrt(1.0 + LOGIT.variance * _exp(-2.0 * u)) + 0.0,
                     lambda v: _lnsigma_of(v / rho),
                 )
         else:
@@ -328,7 +329,7 @@ class Closed:
     def _reach(self, j: int) -> tuple[float, float]:
         """Outcome coefficients within ten errors of the estimate at some sigma that is searched."""
         sigmas = (math.exp(LNSIGMA[0]), max(math.exp(LNSIGMA[1]), 1.5 * self.at.sigma))
-        scales = [outcome_scale(sigma) / outcome_scale(self.at.sigma) for sigma in sigmas]
+        scales = [self._scale(sigma) / self._scale(self.at.sigma) for sigma in sigmas]
         ends = [self.coef[j] + sign * 10.0 * self.errors[j] for sign in (-1, 1)]
         corners = [scale * end for scale in scales for end in ends]
         return min(corners), max(corners)
@@ -373,9 +374,17 @@ class Closed:
     def coef_at(self, sigma: float) -> Floats:
         """(p + k,) coefficients in the units of another sigma, infinite for a probit outcome."""
         coef, p = self.coef.copy(), self.objective.p
-        standard = _LOADING if self.units == "probit" else 1.0 / outcome_scale(self.at.sigma)
-        coef[:p] *= standard * (1.0 / _LOADING if math.isinf(sigma) else outcome_scale(sigma))
+        own = math.sqrt(self.link.variance)
+        standard = own if self.units == "probit" else 1.0 / self._scale(self.at.sigma)
+        coef[:p] *= standard * (1.0 / own if math.isinf(sigma) else self._scale(sigma))
         return coef
+
+    def _scale(self, sigma: float) -> float:
+        return outcome_scale(sigma, self.link)
+
+    def _loading_of(self, u: float) -> float:
+        """Return the loading whose error correlation is tanh(u)."""
+        return math.sqrt(self.link.variance) * math.sinh(u)
 
     def _branch(self, form: Form, start: Floats, held: Held, domain: tuple[float, float]) -> Branch:
         positions = {len(start) + j if j < 0 else j: value for j, value in held.items()}
@@ -395,9 +404,9 @@ class Closed:
         domain: tuple[float, float] = EVERYWHERE,
         form: LoadingForm | None = None,
     ) -> Branch:
-        loading = _loading_of(float(np.clip(_atanh(self.at.error_corr), -1.0, 1.0)))
+        loading = self._loading_of(float(np.clip(_atanh(self.at.error_corr), -1.0, 1.0)))
         start = np.append(self.coef_at(abs(loading)), loading)
-        return self._branch(form or LoadingForm(self._tol), start, held, domain)
+        return self._branch(form or LoadingForm(self._tol, self.link), start, held, domain)
 
     def _probit(self, held: Held, domain: tuple[float, float] = EVERYWHERE) -> Branch:
         athrho = float(np.clip(_atanh(self.at.error_corr), -1.5, 1.5))
@@ -413,16 +422,11 @@ def _same(u: float) -> float:
     return u
 
 
-def _loading_of(u: float) -> float:
-    """Loading whose error correlation is tanh(u)."""
-    return _LOADING * math.sinh(u)
-
-
 def _lnsigma_of(share: float) -> float:
     """log sigma at which the error correlation is this share of rho; 0 and 1 are its limits."""
     if share <= 0.0:
         return -_INF
-    return _INF if share >= 1.0 else -0.5 * math.log((share**-2 - 1.0) / LOGISTIC_VARIANCE)
+    return _INF if share >= 1.0 else -0.5 * math.log((share**-2 - 1.0) / LOGIT.variance)
 
 
 def _atanh(value: float) -> float:

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, logit, ndtr
+from scipy.special import expit, log_ndtr, logit
 from scipy.stats import norm
 
-from ..kernel.forms import Form, FreeForm, LoadingForm, ProbitForm
+from ..kernel.forms import Form
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
@@ -188,8 +188,7 @@ def _log_joint(
     flip = np.ones(2 + len(dependence))
     if not s:
         flip[[1, -1]] = -1.0  # b, and athrho or the loading, change sign with the selection error
-    if isinstance(form, FreeForm):
-        form = FreeForm(form.integration.controlled())
+    form = form.controlled()
     values = (flip[2:] * dependence)[None]
     nodes = form.nodes(values, _CPU)
     found = Jet.constant(np.empty(len(a)), len(flip), order)
@@ -226,45 +225,35 @@ def _population_mean(form: Form, a: Floats, dependence: Floats, order: int, *, l
     found = mean.log() if log else mean
     rare = mean.value < _RARE
     if rare.any():
-        at = dependence.copy()
-        if not isinstance(form, LoadingForm):
-            at[-1] = 0.0  # rho, which a certain selection makes irrelevant
         sure = np.full(rare.sum(), _SURE)
-        exact = _log_joint(form, a[rare], sure, at, 1, 1, order)
+        exact = _log_joint(form, a[rare], sure, form.marginal(dependence), 1, 1, order)
         for to, given in zip(found.arrays, (exact if log else exact.exp()).arrays, strict=True):
             to[..., rare] = given
     return found
 
 
 def _mean_over_errors(form: Form, a: Floats, dependence: Floats, order: int) -> Jet:
-    """The mean of L(a + scale * e), with nodes that ordinary rows share."""
+    """The mean of F(a + scale * e), with nodes that ordinary rows share."""
     found = Jet.constant(np.empty(len(a)), 2 + len(dependence), order)
-    if isinstance(form, ProbitForm):
-        density = np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi)
-        found.value[:] = ndtr(a)
-        if order >= 1:
-            found.first[0] = density
-        if order >= 2:
-            found.second[0, 0] = -a * density
-        return found
-    loading = isinstance(form, LoadingForm)  # its sign does not matter here
-    scale = float(dependence[0] if loading else np.exp(dependence[0]))
-    nodes = Quadrature(tol=1e-13).nodes([abs(scale)], [0.0], _CPU)
-    e, weight = nodes.e[0, :, 0].numpy(), nodes.weight[0, :, 0].numpy()
-    by_scale = e if loading else scale * e  # of a + scale * e, in the dependence parameter
-    for rows in blocks(len(a), _rows_at_once(nodes.count)):
-        L = expit(a[rows, None] + scale * e)  # (n, K)
+    scale, slope, bend = form.error_scale(dependence)  # whose sign does not matter
+    e, weight = np.zeros(1), np.ones(1)
+    if scale:
+        nodes = Quadrature(tol=1e-13).nodes([abs(scale)], [0.0], _CPU)
+        e, weight = nodes.e[0, :, 0].numpy(), nodes.weight[0, :, 0].numpy()
+    by_scale = slope * e  # of a + scale * e, in the dependence parameter
+    for rows in blocks(len(a), _rows_at_once(len(e))):
+        index = torch.as_tensor(a[rows, None] + scale * e)  # (n, K)
+        parts = tuple(torch.empty_like(index) for _ in range(3))
+        form.link.derivatives(index, torch.ones(1, dtype=index.dtype), *parts)
+        L, D, C = (part.numpy() for part in parts)
         found.value[rows] = L @ weight
         if order >= 1:
-            D = L * (1.0 - L)
             found.first[0, rows] = D @ weight
             found.first[2, rows] = D @ (weight * by_scale)
         if order >= 2:
-            C = D * (1.0 - 2.0 * L)
             found.second[0, 0, rows] = C @ weight
             found.second[0, 2, rows] = found.second[2, 0, rows] = C @ (weight * by_scale)
-            curved = 0.0 if loading else found.first[2, rows]
-            found.second[2, 2, rows] = C @ (weight * by_scale**2) + curved
+            found.second[2, 2, rows] = C @ (weight * by_scale**2) + D @ (weight * bend * e)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from ..design.checks import in_span
 from ..kernel.forms import CorrelationForm
+from ..kernel.links import Link, mills
 from ..kernel.rows import Rows
 from ..optimize.binary import Independent
 from ..optimize.maximize import maximize
@@ -109,7 +109,7 @@ def score(
     rows: Any,
     independent: Independent,
     *,
-    probit: bool,
+    link: Link,
     meat: Callable[[Floats], Floats] | None = None,
 ) -> IndependenceTest:
     """From the two equations fitted apart alone.
@@ -133,7 +133,7 @@ def score(
     """
     params = tuple(independent.params.tolist())
     sums = rows.sum if hasattr(rows, "parts") else partial(_sum_of, rows)
-    score, information = (t.cpu().numpy() for t in sums(mills_sums, params, probit))
+    score, information = (t.cpu().numpy() for t in sums(mills_sums, params, link))
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
     direction = np.append(coef, 1.0)
     move = float(direction @ score)
@@ -152,7 +152,7 @@ def _sum_of(rows: Rows, function: Callable[..., Any], *args: Any) -> Any:
     return function(rows, *args)
 
 
-def mills_sums(rows: Rows, params: tuple[float, ...], probit: bool) -> tuple[Tensor, Tensor]:
+def mills_sums(rows: Rows, params: tuple[float, ...], link: Link) -> tuple[Tensor, Tensor]:
     """Score (p + 1,) and expected information of the outcome columns and the Mills ratio."""
     p = rows.X.shape[0]
     theta = torch.tensor(params, dtype=rows.X.dtype, device=rows.device)
@@ -160,20 +160,10 @@ def mills_sums(rows: Rows, params: tuple[float, ...], probit: bool) -> tuple[Ten
     X, sign, weight = rows.X[:, seen], rows.sign[seen], rows.weight[seen]
     a = theta[:p] @ X + rows.offset[seen]
     b = theta[p:] @ rows.W[:, seen] + rows.offset_select[seen]
-    mills = _hazard(b)
-    if probit:
-        residual = sign * _hazard(sign * a)
-        variance = _hazard(a) * _hazard(-a)
-    else:
-        residual = sign * torch.sigmoid(-sign * a)
-        variance = torch.sigmoid(a) * torch.sigmoid(-a)
-    columns = torch.cat([X, mills[None]])
+    residual = sign * link.ratios(sign * a, sign)[0]
+    variance = link.ratios(a, 1.0)[0] * link.ratios(-a, -1.0)[0]  # f^2/(F (1 - F))
+    columns = torch.cat([X, mills(b)[None]])
     return columns @ (weight * residual), (columns * (weight * variance)) @ columns.mT
-
-
-def _hazard(x: Tensor) -> Tensor:
-    """phi(x)/PHI(x), also far in the tail."""
-    return torch.exp(-0.5 * x * x - 0.5 * math.log(2.0 * math.pi) - torch.special.log_ndtr(x))
 
 
 # -- tests between fits: strength of exclusions, contrasts of estimates, non-nested likelihoods ----

@@ -17,6 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from ..large.resamples import cluster_weights, row_weights
+from ..optimize.maximize import as_optimizer, stops_early
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
 from ..post.door import FittedModel
@@ -374,7 +375,7 @@ def _partitioned_refits(
 ) -> Iterator[Solution | str]:
     """Refit rows in partitions, which draw their own weights."""
     options = dict(options)
-    if options.pop("method") != "newton":
+    if not as_optimizer(options.pop("method")).batched:
         raise ValueError("a bootstrap of rows in partitions needs method='newton'")
     start = np.asarray(options.pop("start_params", results.params), dtype=float)
     return results.model.refit_resampled(
@@ -405,7 +406,7 @@ def refits(
     options: dict[str, Any],
 ) -> Iterator[Solution | str]:
     """Solutions of the refits under these row weights, or the reason why there is none."""
-    batch = options["method"] == "newton" and results.model.batchable()
+    batch = as_optimizer(options["method"]).batched and results.model.batchable()
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
@@ -417,7 +418,7 @@ def refits(
         return
     sampling = results.model.design.weight_kind == "prob_weights"
     options = options | {"cov_type": "HC0" if sampling else "nonrobust"}
-    if options["method"] != "sgd":
+    if not stops_early(options["method"]):
         options.setdefault("start_params", np.asarray(results.params))
     jobs = ((results.model, weights, options) for weights in draws)
     try:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..bias_theory import BiasCondition
+from ..optimize.maximize import stops_early
 from ..post.covariance import Covariance
 from ..post.door import SoftModel
 from ..post.metrics import auc
@@ -70,7 +71,7 @@ class BiasCorrResults(SelectionResults):
             found = super()._covariance(cov_type)
             return replace(found, description=f"{found.description}, given the pseudolabels")
         stage = self.first_stage
-        if not stage.parametric or self._fit_info.method == "sgd":
+        if not stage.parametric or not self._fit_info.optimizer.at_maximum:
             raise ValueError(
                 "cov_type='stacked' needs first stages 'probit' or 'logit' at their maxima "
                 f"(here {stage.select.name} and {stage.outcome.name}); use 'HC0', or the bootstrap"
@@ -291,13 +292,13 @@ class BiasCorrResults(SelectionResults):
         grid = np.arange(0.05, 0.46, 0.05) if grid is None else np.asarray(grid, dtype=float)
         options = {"method": self._fit_info.method, "penalty": self._fit_info.penalty}
         options |= self._fit_info.options | {"cov_type": "nonrobust"} | fit_options
-        if options["method"] == "sgd" and "penalty" not in fit_options:
+        if stops_early(options["method"]) and "penalty" not in fit_options:
             options["penalty"] = 0.0  # it takes weight_decay instead
         names = list(self.model.design.outcome_names)
         rows = {}
         for value in grid:
             model = self.model.rebuilt(self.model.design, soft_selection=float(value))
-            if options["method"] != "sgd":
+            if not stops_early(options["method"]):
                 model.stage = self.first_stage
             results = model.fit(**options)
             row = dict(zip(names, np.asarray(results.params), strict=False))

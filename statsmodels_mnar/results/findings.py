@@ -339,6 +339,7 @@ def fit_record(results: Any) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "model": type(model).__name__,
+        "link": model.link.name,
         "normalization": model.normalization,
         "asked": model.normalization if fit.asked is None else fit.asked,
         "integration": {"by": type(model.integration).__name__} | asdict(model.integration),

@@ -16,6 +16,7 @@ from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResu
 from statsmodels.tools._decorators import cache_readonly
 
 from ..optimize.binary import Independent, fit_independent
+from ..optimize.maximize import Optimizer, as_optimizer
 from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
@@ -59,6 +60,11 @@ class Fit:
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
 
+    @property
+    def optimizer(self) -> Optimizer:
+        """What the method can do."""
+        return as_optimizer(self.method)
+
 
 class SelectionResults(GenericLikelihoodModelResults):
     """Estimates of a selection model.
@@ -84,6 +90,8 @@ class SelectionResults(GenericLikelihoodModelResults):
     _is_likelihood: ClassVar[bool] = True
     _estimator: ClassVar[str] = "ML"  # for the summary
     _simulation_error: SimulationError | None = None
+    _groups: covariance.Codes  # of the clusters, for rows in memory
+    _group_columns: tuple[str, ...]  # and for rows in partitions
 
     # Independence of the equations, nested models and terms.
     instrument = property(inference.instrument)
@@ -242,7 +250,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def _covariance(self, cov_type: str) -> Covariance:
         size = len(self.params)
-        if self._fit_info.method == "sgd":
+        if not self._fit_info.optimizer.at_maximum:
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
         keep = self.model.estimated
@@ -417,7 +425,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
         def compute() -> float:
             rows = self.model.constant_rows()
-            return fit_independent(rows, probit=self.model.probit_outcome).value
+            return fit_independent(rows, link=self.model.link).value
 
         return self._summary_cache("llnull", compute)  # outlives the data
 
@@ -528,7 +536,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             "BIC:": f"{self.bic:#.6g}",
             "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
         }
-        if self._fit_info.method == "sgd":  # not at a maximum
+        if not self._fit_info.optimizer.at_maximum:
             rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
         return rows
 

@@ -13,12 +13,12 @@ from statsmodels.stats.contrast import WaldTestResults
 
 from ..design import find_excluded
 from ..design.chunks import SavedDesign
-from ..kernel.forms import FreeForm, LoadingForm, ProbitForm
+from ..kernel.forms import Dependence, FreeForm, single_form
+from ..kernel.links import PROBIT
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
 from ..post import covariance, intervals, tests
 from ..post import dependence as latent
-from ..post.dependence import Dependence
 from ..post.intervals import Across, check_alpha
 from ..post.paths import Closed
 from ..post.tests import ExclusionTest, IndependenceTest, is_nested
@@ -57,7 +57,7 @@ def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
-    null = self.model.objective().with_form(LoadingForm())
+    null = self.model.objective().with_form(single_form(self.model.link))
     hessian = null.evaluate(np.append(apart.params, 0.0), 2).hessian[0].cpu().numpy()
     return gamma, covariance.invert(-hessian[p:-1, p:-1])
 
@@ -103,7 +103,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         return tests.score(
             self.model.rows,
             self._fit_info.independent,
-            probit=self.model.probit_outcome,
+            link=self.model.link,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
@@ -117,13 +117,13 @@ def _ll_ignorable(self: SelectionResults) -> float:
     from logit to probit, and a better link is no evidence of dependence.
     """
     kind, sigma, _ = self._asked()
-    if self.model.probit_outcome or kind == "loading":
+    if kind == single_form(self.model.link).kind:
         return self.llindep
 
     def compute() -> float:
         if kind == "free" and sigma is not None:
             return self._maximum({"rho": 0.0, "sigma": sigma}).value
-        probit = fit_independent(self.model.rows, probit=True).value
+        probit = fit_independent(self.model.rows, link=PROBIT).value
         if kind == "probit":
             return probit
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
@@ -138,7 +138,7 @@ def _maximum(self: SelectionResults, normalization: Any) -> Solution:
 
 
 def _score_meat(self: SelectionResults, theta: Any) -> Any:
-    form = ProbitForm() if self.model.probit_outcome else LoadingForm()
+    form = single_form(self.model.link)
     meat = self._meat(self.model.objective().with_form(form), theta, self.cov_type)
     assert meat is not None
     return meat.matrix
@@ -302,8 +302,8 @@ def dependence_table(
     cov = np.zeros((len(free), len(free)))
     n_coef = self.model.k_outcome + self.model.k_select
     cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
-    table = latent.dependence_table(self._form.kind, self._dependence_values(), cov, free, alpha)
-    if self._form.kind == "probit" and not self.model.probit_outcome:
+    table = latent.dependence_table(self._form.form, self._dependence_values(), cov, free, alpha)
+    if self._form.kind == "probit" and self.model.link is not PROBIT:
         limit = pd.DataFrame(
             [[np.inf, np.nan, np.nan, np.nan]], index=["sigma"], columns=table.columns
         )
@@ -316,7 +316,7 @@ def dependence_table(
 
 
 def _dependence(self: SelectionResults) -> Dependence:
-    return latent.dependence(self._form.kind, self._dependence_values())
+    return self._form.form.dependence(self._dependence_values())
 
 
 def _dependence_values(self: SelectionResults) -> Floats:
@@ -328,7 +328,7 @@ def _profile_ends(self: SelectionResults, alpha: float) -> dict[str, tuple[float
     """Ends of the profile sets of the dependence, by name."""
     across = self._across()
     pieces = across.pieces(alpha)
-    own = "rho" if self.model.probit_outcome else "error_corr"
+    own = single_form(self.model.link).corr_name
     ends = {own: (pieces[0][0], pieces[-1][1])}
     if self._form.kind == "probit":
         ends["rho"] = ends[own]
@@ -479,6 +479,7 @@ def _closed(self: SelectionResults) -> Closed:
         errors=np.sqrt(np.diag(covariance.invert(-self._hessian()[:n_coef, :n_coef]))),
         units="probit" if self._form.kind == "probit" else "logit",
         at=self._dependence,
+        link=self.model.link,
     )
 
 

@@ -187,7 +187,7 @@ def _simulation_error(results: SelectionResults, n_sets: int, *, progress: bool)
     """Refit with ``n_sets`` independent sets of draws."""
     if not (isinstance(n_sets, int | np.integer) and n_sets >= 2):
         raise ValueError(f"n_sets={n_sets!r} must be an integer of at least 2")
-    if results._fit_info.method == "sgd":
+    if not results._fit_info.optimizer.at_maximum:
         raise ValueError("simulation_error needs a fit at its maximum; method='sgd' stops before")
     limits = {k: v for k, v in results._fit_info.options.items() if k in ("maxiter", "gtol")}
     solutions = results.model.refit_draws(

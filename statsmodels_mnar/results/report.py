@@ -379,8 +379,8 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     -----
     Numbers are written to the last digit. Keys of the record, whose ``schema`` is 1:
 
-    - ``model``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum lies on
-      a face), ``integration``, ``formula``, ``select_formula`` (as text)
+    - ``model``, ``link``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum
+      lies on a face), ``integration``, ``formula``, ``select_formula`` (as text)
     - ``equations``: names of the columns, outcome and select
     - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
     - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,

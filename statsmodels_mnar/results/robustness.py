@@ -15,7 +15,6 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
-from ..post.dependence import LOGISTIC_VARIANCE, dependence
 from ..post.intervals import check_alpha, widened
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -218,14 +217,14 @@ def _fixing(self: SelectionResults, name: str) -> _Line:
         words = f"sigma is held at {sigma:.4g}."
         return _Line(_between(name, 1.0, lambda v: {"sigma": sigma, "rho": v}), words, free)
     if kind == "free" and sigma is not None:
-        share = sigma / np.sqrt(sigma**2 + LOGISTIC_VARIANCE)
+        share = sigma / np.sqrt(sigma**2 + self.model.link.variance)
         words = f"sigma is held at {sigma:.4g}, so rho moves."
         at = _between(name, share, lambda v: {"sigma": sigma, "rho": v / share})
         return _Line(at, words, {"sigma": sigma})
     words = "The loading form: |rho| = 1, and the loading moves."
 
     def loading(v: float) -> Any:
-        size = abs(v) * np.sqrt(LOGISTIC_VARIANCE / (1.0 - v * v))
+        size = abs(v) * np.sqrt(self.model.link.variance / (1.0 - v * v))
         return {"sigma": size, "rho": float(np.sign(v))} if v else "independent"
 
     return _Line(_between(name, 1.0, loading), words, "loading")
@@ -248,7 +247,7 @@ def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
     values = [model.parametrized.values(np.empty(0)) for model in models]
     starts = np.stack(
         [
-            np.append(closed.coef_at(dependence(model.parametrized.kind, v).sigma), v)
+            np.append(closed.coef_at(model.parametrized.form.dependence(v).sigma), v)
             for model, v in zip(models, values, strict=True)
         ]
     )
@@ -258,7 +257,7 @@ def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
         part = starts[cut : cut + _CHUNK]
         solutions += maximize_batch(objective, part, free=models[0].estimated)
     info = replace(self._fit_info, asked=None)
-    kwds = {}
+    kwds: dict[str, Any] = {}
     if self.cov_type == "cluster":
         groups = self._groups[0] if len(self._groups) == 1 else list(self._groups)
         kwds = {"groups": groups, "use_correction": self._use_correction}

@@ -137,7 +137,7 @@ def _boundary_note(results: SelectionResults) -> str:
             f"{results.error_corr:.3f}, and the standard errors are given that. See "
             "sensitivity(error_corr=...) for others."
         )
-    if results.model.probit_outcome:
+    if results._form.form.corr_name == "rho" and not results._at_limit():
         return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
     if not results.model.parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)
@@ -249,14 +249,15 @@ def summary(
 
 
 def unit(results: SelectionResults) -> str:
-    """Return the unit of the outcome coefficients in brackets where a free fit ended on a face."""
+    """Return the unit of the outcome coefficients in brackets where it is not the usual one."""
+    own = results._form.form.link
+    if results.model.link != type(results.model).link:
+        return f" ({own.title})"
     if not results.status.boundary or results._asked() != ("free", None, None):
         return ""
-    if results._form.kind == "probit":
-        return " (probit scale)"
     if results._form.kind == "free" and results.model.normalization != "independent":
-        return f" (logit scale, sigma held at {results.sigma:g})"
-    return " (logit scale)"
+        return f" ({own.title}, sigma held at {results.sigma:g})"
+    return f" ({own.title})"
 
 
 def independence(results: SelectionResults) -> IndependenceTest | None:
@@ -329,7 +330,7 @@ def _dependence_frame(results: SelectionResults, alpha: float) -> pd.DataFrame:
 
 
 def _why_fixed(results: SelectionResults, name: str) -> str:
-    if results._fit_info.method == "sgd":
+    if not results._fit_info.optimizer.at_maximum:
         return ""
     if results.status.boundary and (name in ("rho", "sigma") or not results._form.free.any()):
         return "boundary"

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 
 from statsmodels_mnar.kernel.corner import CORNER, near_corner
 from statsmodels_mnar.kernel.forms import ProbitForm
-from statsmodels_mnar.kernel.special import log_ndtr_difference
+from statsmodels_mnar.kernel.links import log_ndtr_difference
 
 from .conftest import make_block
 

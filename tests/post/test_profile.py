@@ -14,7 +14,6 @@ from statsmodels_mnar.kernel.forms import LoadingForm
 from statsmodels_mnar.kernel.integration import Quadrature
 from statsmodels_mnar.kernel.rows import Rows
 from statsmodels_mnar.optimize.objective import Objective
-from statsmodels_mnar.post.dependence import dependence
 from statsmodels_mnar.post.paths import Closed
 from statsmodels_mnar.post.profile import Profile, find_roots, profile
 
@@ -64,7 +63,7 @@ def closed(kind: str, sigma: float | None = None, rho: float | None = None) -> C
         coef=np.array([0.4, -0.2]),
         errors=np.array([0.3, 0.2]),
         units="logit",
-        at=dependence("loading", np.array([0.8])),
+        at=LoadingForm().dependence(np.array([0.8])),
     )
 
 

@@ -291,6 +291,7 @@ NOT_READ = {  # what follows from other keys, for readers other than from_json
 }  # fmt: skip
 # Which are read too.
 NOT_IN_OLD_FILES = {
+    ("link",),
     ("instrument",),
     ("weak",),
     ("across", "conservative"),
