@@ -13,6 +13,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from ..kernel.integration import Quadrature
+from ..kernel.links import PROBIT
 from ..optimize.solution import Status
 from ..post.tests import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
@@ -137,7 +138,7 @@ def _boundary_note(results: SelectionResults) -> str:
             f"{results.error_corr:.3f}, and the standard errors are given that. See "
             "sensitivity(error_corr=...) for others."
         )
-    if results._form.form.corr_name == "rho" and not results._at_limit():
+    if results.model.link is PROBIT:
         return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
     if not results.model.parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)

@@ -602,6 +602,7 @@ T = "Misspelled keywords"
 TYPO = {"mispelled": 1}
 # Every public callable of the package that takes further keywords, as a test makes sure of.
 KEYWORDS: dict[str, Callable[[], Any]] = {
+    "GreeneSelectionLogit": lambda: GreeneSelectionLogit(**arrays_of(BASE), **TYPO),
     "GreeneSelectionLogit.from_formula": lambda: GreeneSelectionLogit.from_formula(
         OUTCOME, SELECT, BASE, **TYPO
     ),
