@@ -27,7 +27,7 @@ from ..optimize.maximize import Method, as_optimizer, maximize
 from ..optimize.objective import Objective
 from ..optimize.solution import Accuracy, Callback, Climb, Solution, Status, Step, measure
 from ..post.dependence import Normalization
-from ..post.profile import comparable
+from ..post.paths import comparable
 from ..results.fitted import Fit, SelectionResults
 from ..tools import progress_bar
 from ..types import Floats

@@ -36,8 +36,8 @@ from ..kernel.integration import Quadrature
 from ..optimize.solution import Status
 from ..types import Floats
 from .covariance import Covariance, invert
-from .paths import Closed
-from .profile import Curve, Point, Traced, trace
+from .paths import Closed, Curve, Point
+from .profile import Traced, trace
 
 # Bartlett factor of sets of the dependence where the likelihood is not a parabola. It falls with
 # the number of labels, as the theory says and the likelihood ratio at the truth shows, whose mean
