@@ -430,11 +430,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def constant_rows(self) -> Any:
         """The rows with constants in place of all columns."""
-        if self.in_partitions:
-            return self.rows.derive(constants)
-        one = np.ones((self.design.nobs, 1))
-        rows = self.rows_of(replace(self.design, X=one, W=one))
-        return replace(rows, ridge=np.eye(2))
+        rows = self.plain_rows()
+        return rows.derive(constants) if self.in_partitions else constants(rows)
 
     def _in_order(self, params: Any, argument: str = "params") -> Floats:
         """Estimated parameters as an array; a Series with their names is read by them."""
