@@ -150,7 +150,7 @@ def wider(branch: Branch) -> Branch | None:
 
 
 class Scale(NamedTuple):
-    """Between the coordinate u and the quantity that a user names."""
+    """The map between the coordinate u and the quantity that a user names."""
 
     value: Callable[[float], float]
     inverse: Callable[[float], float]
@@ -200,7 +200,7 @@ class Closed:
     link: Link = LOGIT  # of the outcome given its errors
 
     def path(self, param: str) -> Path:
-        """Along which ``param`` is held."""
+        """Return the path along which ``param`` is held."""
         if param in self.names:
             return self._coefficient(self.names.index(param))
         fixed = self.sigma is not None or self.rho is not None

@@ -130,7 +130,7 @@ class Traced:
 
     @property
     def points(self) -> list[Point]:
-        """One for each value, by u."""
+        """The points, one for each value, in ascending order of u."""
         return list({point.u: point for point in self.curve.points}.values())
 
 
@@ -237,7 +237,7 @@ def _first_grid(path: Path, width: float, points: int) -> Floats:
 
 
 def _wide_grid(path: Path) -> Floats:
-    """Over the whole range, closer in its middle."""
+    """Return values over the whole range, closer in its middle."""
     low, high = path.range
     t = np.linspace(-1.0, 1.0, _WIDE_POINTS)
     bent = np.sign(t) * np.abs(t) ** (1.5 if high - low <= 10.0 else 4.0)
