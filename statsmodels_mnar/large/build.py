@@ -331,7 +331,7 @@ def meat_by_keys(
     *,
     use_correction: bool,
 ) -> Meat:
-    """Meat of clusters that are told apart by one or two columns of the data."""
+    """Return the meat of clusters, which one or two columns of the data name."""
     pairs = objective.rows.parts.zip(frames.read(columns))
     parts = list(pairs.map(_score_sums, objective.form, theta))
     return meat_of_sums(joined_sums(parts), objective.rows.n, use_correction=use_correction)

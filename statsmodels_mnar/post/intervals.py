@@ -36,8 +36,8 @@ from ..kernel.integration import Quadrature
 from ..optimize.solution import Status
 from ..types import Floats
 from .covariance import Covariance, invert
-from .paths import Closed
-from .profile import Curve, Point, Traced, trace
+from .paths import Closed, Curve, Point
+from .profile import Traced, trace
 
 # Bartlett factor of sets of the dependence where the likelihood is not a parabola. It falls with
 # the number of labels, as the theory says and the likelihood ratio at the truth shows, whose mean
@@ -89,7 +89,7 @@ class Across:
     widened: float = 1.0
 
     def thin(self) -> Across:
-        """At a few of the values, for targets that are dear to compute.
+        """Return the fits at a few of the values, for targets that are expensive to compute.
 
         The ends of the 95% set, the maximum and the outermost values stay; then the widest gaps
         are filled, those of the 99% set first.
@@ -200,11 +200,11 @@ class Targets:
     se: Floats  # (G, m)
 
     def interval(self, alpha: float) -> Floats:
-        """(m, 2), see :meth:`Across.interval`."""
+        """Return the (m, 2) intervals; see :meth:`Across.interval`."""
         return self.across.interval(self.estimate, self.se, alpha)
 
     def pvalues(self) -> Floats:
-        """(m,), see :meth:`Across.pvalues`."""
+        """Return the (m,) P-values; see :meth:`Across.pvalues`."""
         return self.across.pvalues(self.estimate, self.se)
 
 
@@ -283,7 +283,7 @@ def doubt(results: Any) -> str | None:
         return (
             f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
             f"{results.error_corr:+.2f}) with a log-likelihood only "
-            f"{results.solution.value - other.value:.2f} lower: the data do not tell them apart. "
+            f"{results.solution.value - other.value:.2f} lower: the data do not distinguish them. "
             "See results.maxima, and report intervals, which span both."
         )
     return None

@@ -225,7 +225,7 @@ def get_margeff(
 
     Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
     x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
-    other design if both hold the same values; different columns of the same name are told apart
+    other design if both hold the same values; different columns of the same name are distinguished
     by the prefix ``select_``.
 
     Examples

@@ -113,7 +113,7 @@ def plot_margeff(
     ----------
     effects : MarginalEffects or several of them, optional
         What :meth:`get_margeff` returned; otherwise it is called with the options. Several are
-        told apart by their ``which``.
+        labelled by their ``which``.
     ax : matplotlib axes, optional
     alpha : float
         Of the intervals.
@@ -227,7 +227,7 @@ def plot_calibration(
 
 
 def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
-    """The optimiser's way: log-likelihood below its best value, and the score's norm.
+    """Path of the optimiser: log-likelihood below its best value, and the score's norm.
 
     Parameters
     ----------

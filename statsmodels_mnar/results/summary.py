@@ -155,7 +155,7 @@ def _boundary_note(results: SelectionResults) -> str:
     if results.model.normalization == "independent":
         where = "independent equations"
     return (
-        f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "
+        f"{_sentence(status.value)}. The maximum lies there, which is common and not a failure: "
         f"estimates and standard errors are those of {where}."
     )
 
@@ -219,7 +219,7 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
 def summary(
     results: SelectionResults, yname: Any, xname: Any, title: str | None, alpha: float
 ) -> Summary:
-    """The layout a Stata or statsmodels reader knows."""
+    """Return the summary in the layout of statsmodels."""
     model = results.model
     names = list(xname) if xname is not None else model.param_names
     if len(names) != len(results.params):

@@ -503,7 +503,7 @@ def from_target(**changes: Any) -> Any:
 
 
 TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "an empty target": ({"target": TARGET[:0]}, ValueError, "target 0; both need some"),
+    "an empty target": ({"target": TARGET[:0]}, ValueError, "target 0; both need at least one"),
     "no labelled rows": ({"labeled": LABELED[:0]}, ValueError, "labeled has 0 rows"),
     "a target that lacks a column": (
         {"target": TARGET.drop(columns="z")}, DesignError, "target lacks the column(s) z"
