@@ -44,6 +44,7 @@ from .profile import Traced, trace
 # over many kinds of data is in docs/standard-errors.
 _WIDEST = 0.2
 _LABELS = 60.0  # the factor is 1 + _LABELS / labelled rows
+FEW = 600  # labelled rows below which it is worth having, whatever the shape of the likelihood
 FARTHEST = (1.0 + _WIDEST) * float(
     chi2.ppf(0.999, 1)
 )  # likelihood ratio up to which values are kept
@@ -243,7 +244,12 @@ def reasons(results: Any) -> tuple[str, ...]:
 
 
 def skewed(results: Any) -> bool:
-    """Whether the likelihood at the ends of Wald's interval of error_corr is not a parabola's."""
+    """Whether Wald's intervals are not to be trusted, weak fit or not.
+
+    That is where the likelihood at the ends of Wald's interval of error_corr is not a parabola's.
+    With few labels the intervals are not left to this check: a likelihood that happens to be a
+    parabola around its maximum has its maximum far from the truth more often than Wald's allow.
+    """
     return _judged(results) and not _parabola(results)
 
 
@@ -308,6 +314,8 @@ def _parabola(results: Any) -> bool:
         return False
     if se < SURE:
         return True
+    if results.nobs_selected < FEW:
+        return False
     path = _closed(results).path("error_corr")
     ends = np.array([path.inverse(float(value)) for value in row[2:]])
     ends = np.clip(ends, *path.range)

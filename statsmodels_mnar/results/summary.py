@@ -15,6 +15,7 @@ from statsmodels.iolib.tableformatting import fmt_params
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.solution import Status
+from ..post.intervals import FEW
 from ..post.tests import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
 
@@ -92,10 +93,11 @@ def notes(results: SelectionResults) -> list[str]:
     if results.weak:
         found.append(_weak_note(results))
     elif results._by_profile(None):
+        few = results.nobs_selected < FEW
         found.append(
-            f"The likelihood is skewed in the error correlation: {_profiled_what(results)} are "
-            "those of the profile likelihood. Standard errors are Wald's; interval='wald' gives "
-            "its intervals."
+            f"{'Few rows are labelled' if few else 'The likelihood is skewed in error_corr'}: "
+            f"{_profiled_what(results)} are those of the profile likelihood. Standard errors are "
+            "Wald's; interval='wald' gives its intervals."
         )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
