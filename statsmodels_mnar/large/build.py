@@ -314,12 +314,6 @@ def rows_of(design: Design, device: torch.device) -> Rows:
     return replace(rows, weight=weight, total_weight=float(design.weights.sum()))
 
 
-def constants(rows: Rows) -> Rows:
-    """The rows with a constant alone in both equations."""
-    one = torch.ones_like(rows.weight)[None]
-    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))
-
-
 # -- rows in partitions by the values of other columns of the data: clusters -----------------------
 
 

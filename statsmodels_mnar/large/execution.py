@@ -164,7 +164,7 @@ class Spool:
         while len(left):
             count = self._read_into(left, place)
             if not count:
-                raise OSError(f"the temporary file in {self.folder!r} has been cut")
+                raise OSError(f"the temporary file in {self.folder!r} has been truncated")
             left, place = left[count:], place + count
         return numbers
 

@@ -32,9 +32,9 @@ from ..kernel.integration import Integration, as_integration
 from ..kernel.links import LOGIT, Link
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
 from ..kernel.threads import as_users, one_thread
-from ..large.build import Execution, Frames, build, constants
+from ..large.build import Execution, Frames, build
 from ..large.partitions import PartitionedObjective, PartitionedRows
-from ..optimize.binary import Independent, fit_independent
+from ..optimize.binary import Independent, constants, fit_independent
 from ..optimize.maximize import Method, as_optimizer, stops_early
 from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status

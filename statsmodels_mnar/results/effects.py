@@ -376,7 +376,7 @@ def _by_data(
         self._check_read(name, frame, quantity.which)
         found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
     if not found:
-        raise ValueError("variables names nothing that varies; leave it out for all columns")
+        raise ValueError("variables names no column that varies; leave it out for all columns")
     if method.endswith("ex"):
         _check_continuous([move.label for move in found if not move.continuous], method)
     if at == "overall":

@@ -245,7 +245,7 @@ def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
     """
     trace = self._fit_info.solution.trace
     if not trace:
-        raise ValueError(f"method={self._fit_info.method!r} left no trace of its iterations")
+        raise ValueError(f"method={self._fit_info.method!r} does not record its iterations")
     ax = axes_of(ax)
     iterations = [step.iteration for step in trace]
     distance = max(step.value for step in trace) - np.array([step.value for step in trace])

@@ -222,7 +222,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "method is misspelled": ({"method": "dxdy"}, "method='dxdy' is unknown; use one of"),
     "a variable that is not there": ({"variables": ["q"]}, "variables has 'q'"),
     "a variable of the other equation": ({"variables": ["z"]}, "variables has 'z'"),
-    "no variables": ({"variables": []}, "variables names nothing that varies"),
+    "no variables": ({"variables": []}, "variables names no column that varies"),
     "data without variables": ({"data": NEW}, "data is read with variables= only"),
     "data without rows": ({"variables": ["x"], "data": NEW[:0]}, "data has no rows"),
     "data with NaN": (
