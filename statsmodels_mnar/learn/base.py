@@ -23,8 +23,6 @@ Which = Literal["population", "unlabelled", "labelled"]
 Positions = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-_SMALLEST = np.finfo(float).tiny
-
 
 # -- labels that may be missing --------------------------------------------------------------------
 
@@ -374,7 +372,8 @@ class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_log_proba(self, X: Any, which: Which = "population") -> Floats:
         """Logarithms of :meth:`predict_proba`, with the same ``X`` and ``which``."""
-        return np.log(np.maximum(self.predict_proba(X, which), _SMALLEST))
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, which))
 
     def decision_function(self, X: Any) -> Floats:
         """Log odds of the second class in the population at the features ``X``, (n,)."""
