@@ -16,7 +16,6 @@ _WHERE = {
     "IPWClassifier": ".classifiers",
     "LabelledKFold": ".scoring",
     "MaskingStudy": ".masking",
-    "Mechanism": ".masking",
     "MissingLabelClassifier": ".base",
     "NeuralSelectionClassifier": ".networks",
     "ParcellingClassifier": ".reject",
