@@ -233,7 +233,8 @@ class _Setting:
                 columns = np.column_stack([_standardized(W[train, j]) for j in own])
                 index = index + _standardized(columns.sum(axis=1))
         if self.instrument:
-            index = index + self.instrument * z[train]
+            if mechanism is not None:  # beyond a cut-off of the data's own columns nobody is seen
+                index = index + self.instrument * z[train]
             W, names = np.column_stack([W, z]), (*names, "mask_z")
         kept = hide(y, index, mechanism, self.share, rng)
         rows = Masked(
@@ -478,10 +479,11 @@ def masking_study(
         The selection equation, ``"s ~ x + z"`` or ``"~ x + z"``; by default the right side of
         ``formula``.
     methods : sequence of str, or mapping, optional
-        Names out of `METHODS`, or names of one's own with such a name or any scikit-learn
-        classifier. A classifier with a parameter ``missing_label``, as those of this part, is
-        given all training rows; another one those that are labelled. By default all of `METHODS`:
-        oracle (a logit of all training labels), the baselines and the selection models.
+        Names out of `METHODS`, or names of one's own with such a name, any scikit-learn classifier,
+        or a function that fits a model to `Masked` rows (``Model(*rows.arrays).fit()``). A
+        classifier with a parameter ``missing_label``, as those of this part, is given all training
+        rows; another one those that are labelled. By default all of `METHODS`: oracle (a logit of
+        all training labels), the baselines and the selection models.
     mechanisms : mapping, optional
         Name to strength of the label in the latent index of being labelled, in standard
         deviations (0: missing at random given the covariates), None for a cut-off of the index, or
@@ -518,8 +520,8 @@ def masking_study(
     -----
     The index that hides labels is the data's own where there are unlabelled rows: that of a probit
     of who is labelled. Otherwise it is the oracle's risk index, plus the columns that only the
-    selection equation has, plus the instrument, each standardized. Either way the selection
-    equation is right, which flatters methods that rely on it.
+    selection equation has, standardized; plus the instrument, on which a cut-off does not depend.
+    Either way the selection equation is right, which flatters methods that rely on it.
 
     Examples
     --------
@@ -603,10 +605,12 @@ def _read_methods(methods: Sequence[str] | Mapping[str, Any] | None) -> dict[str
             if method not in METHODS:
                 raise ValueError(f"methods has {method!r}; known by name are {list(METHODS)}")
             method = METHODS[method]
-        elif not (hasattr(method, "fit") and hasattr(method, "predict_proba")):
+        elif not callable(method) and not (
+            hasattr(method, "fit") and hasattr(method, "predict_proba")
+        ):
             raise ValueError(
-                f"methods[{name!r}]={method!r} must be one of {list(METHODS)}, or a classifier "
-                "with fit and predict_proba"
+                f"methods[{name!r}]={method!r} must be one of {list(METHODS)}, a classifier with "
+                "fit and predict_proba, or a function of the masked rows"
             )
         found[str(name)] = method
     if not found:
