@@ -335,7 +335,7 @@ class Parcelling(_RejectInference):
     def _complete(self, penalty: float) -> tuple[Completed, bool]:
         p, converged = self._naive(penalty)
         design, seen = self.design, self.design.labelled
-        codes, n_bands = score_bands(p, self.n_bands)
+        codes, n_bands = score_bands(p, design.row_weights, self.n_bands)
         factors = np.resize(self._factors, self.n_bands)
         rng = np.random.default_rng(self.rng)
         y = np.where(seen, design.y, 0.0)
@@ -423,7 +423,7 @@ class ScoreBandAugmentation(_RejectInference):
         score = propensity(
             design.s, design.W, design.select_names, "logit", penalty, design.weights
         )
-        codes, n_bands = score_bands(score.probability, self.n_bands)
+        codes, n_bands = score_bands(score.probability, design.row_weights, self.n_bands)
         own = design.row_weights
         everybody = np.bincount(codes, own, n_bands)
         accepted = np.bincount(codes[seen], own[seen], n_bands)
@@ -435,18 +435,22 @@ class ScoreBandAugmentation(_RejectInference):
         return Completed(rows, design.y[rows], stands_for[codes[rows]], bands), score.converged
 
 
-def score_bands(score: Floats, n_bands: int) -> tuple[NDArray[np.int64], int]:
-    """(n,) codes of bands of about equally many rows, from the lowest score up, and their number.
+def score_bands(score: Floats, weights: Floats, n_bands: int) -> tuple[NDArray[np.int64], int]:
+    """(n,) codes of bands of about equal weight, from the lowest score up, and their number.
 
     Examples
     --------
     >>> import numpy as np
-    >>> score_bands(np.array([0.1, 0.4, 0.2, 0.9]), 2)
+    >>> score_bands(np.array([0.1, 0.4, 0.2, 0.9]), np.ones(4), 2)
     (array([0, 1, 0, 1]), 2)
     """
-    cuts = np.unique(np.quantile(score, np.arange(1, n_bands) / n_bands))
-    codes = np.searchsorted(cuts, score, side="right")
-    return codes, len(cuts) + 1
+    order = np.argsort(score, kind="stable")
+    mass = np.cumsum(weights[order]) / weights.sum()
+    # The smallest score up to which a band's share of the weight lies, up to rounding.
+    at = np.searchsorted(mass, np.arange(1, n_bands) / n_bands - 1e-12)
+    cuts = np.unique(score[order][at])
+    used, codes = np.unique(np.searchsorted(cuts, score, side="left"), return_inverse=True)
+    return codes, len(used)
 
 
 def _check_bands(n_bands: Any) -> None:

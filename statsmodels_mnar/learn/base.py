@@ -63,8 +63,9 @@ def unlabelled(y: Any, missing_label: Any = -1) -> Mask:
         return found
     named = isinstance(missing_label, str)
     if values.dtype == object:
-        same = [isinstance(value, str) == named and value == missing_label for value in values]
-        return found | np.array(same, dtype=bool)
+        for i in np.flatnonzero(~found):
+            found[i] = isinstance(values[i], str) == named and values[i] == missing_label
+        return found
     if named != (values.dtype.kind in "US"):
         return found
     return found | (values == missing_label)
