@@ -113,6 +113,8 @@ class RobustBiasAware(Baseline):
     True
     """
 
+    _weighted = False
+
     def __init__(
         self,
         endog: Any,
