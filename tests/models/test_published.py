@@ -105,7 +105,7 @@ def bivariate_loglike(results: Any) -> float:
 
 
 def test_greenes_credit_cards(shared):
-    """The maximum, by a likelihood of its own; samples of these rows rise to a corner, all do not."""
+    """The maximum, by another integral; samples of these rows rise to a corner, all do not."""
     data = pd.read_csv(shared / "data" / "credit_card" / "AmEx.csv")
     data["DEFAULT"] = data["DEFAULT"].where(data["CARDHLDR"] == 1)
     results = ProbitSelection.from_formula(*FORMULAS["credit_card"], data).fit()
