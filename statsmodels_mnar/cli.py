@@ -18,6 +18,8 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 
 from .files import Reading, read_chunks, read_table
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .optimize.maximize import OPTIMIZERS
+from .post.covariance import ESTIMATORS
 from .results.report import SUFFIXES, check_path
 from .tools import written_whole
 
@@ -132,7 +134,7 @@ def add_fit(commands: Any) -> None:
         "or fixed values: sigma=1, rho=0.5, sigma=1,rho=0.5",
     )  # fmt: skip
     parser.add_argument(
-        "--cov-type", choices=["nonrobust", "OPG", "HC0", "HC1", "cluster", "stacked"],
+        "--cov-type", choices=[*ESTIMATORS, "stacked"],
         help="standard errors (default: nonrobust; with --prob-weights HC0; biascorr stacked)",
     )  # fmt: skip
     parser.add_argument(
@@ -152,7 +154,7 @@ def add_fit(commands: Any) -> None:
         help="rows with missing covariates (default drop)",
     )  # fmt: skip
     parser.add_argument(
-        "--method", choices=["newton", "bfgs", "lbfgs", "sgd"], default="newton",
+        "--method", choices=list(OPTIMIZERS), default="newton",
         help="optimiser (default newton); sgd is the paper's early-stopped descent",
     )  # fmt: skip
     parser.add_argument("--maxiter", type=int, help="limit on iterations")
