@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
     "tools": set(),
+    "files": set(),
     "bias_theory": {"types"},
     "kernel": {"types"},
     "optimize": {"kernel", "types"},

@@ -241,9 +241,11 @@ def parse(
                 else:
                     namespace[name] = _own(value)
             elif name in quoted or name not in known:
+                numpy = isinstance(getattr(np, name, None), np.ufunc) and f" Write np.{name}(...)."
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
                     f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
+                    f"{numpy or ''}"
                 )
         columns.append(tuple(side))
     return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed

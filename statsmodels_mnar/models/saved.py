@@ -1,4 +1,4 @@
-"""Results from a JSON file: read, checked and nothing else; no text of the file is evaluated."""
+"""Results from a JSON file: read and checked; `design.recorded` says what of it is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import numpy as np
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
+from ..design.formula import FormulaSpec
+from ..design.recorded import restore
 from ..design.values import Dropped, WeightKind
+from ..errors import DesignError
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
@@ -48,8 +51,10 @@ _REPRODUCED = 1e-6  # relative difference of log-likelihoods of the same data
 def from_json(source: str | Path, model: SelectionModel | None = None) -> SelectionResultsWrapper:
     """Results from what ``results.to_json()`` or ``results.report("fit.json")`` wrote.
 
-    Nothing in the file is evaluated: it is safe to read one from someone you do not trust, which a
-    pickle is not. What is missing or malformed raises an error that names the key.
+    It is safe to read one from someone you do not trust, which a pickle is not: nothing is
+    evaluated but the terms of the formulas, when data are predicted, and these must be columns,
+    arithmetic and elementwise functions. What is missing or malformed raises an error that names
+    the key.
 
     Parameters
     ----------
@@ -62,9 +67,10 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     Returns
     -------
     results
-        Without a model: estimates, covariance, tests, tables, and predictions for designs given as
-        arrays, or as frames with the columns of the design. The formulas are kept as text and not
-        evaluated. With a model: everything, predictions from data frames included.
+        Without a model: estimates, covariance, tests, tables, and predictions from new data or
+        from designs. The file has what the formulas learned (levels, means, knots), unless they
+        use functions of your own or formulaic; predictions then take designs only, as arrays or
+        as frames with the columns of the design. With a model: everything.
 
     Examples
     --------
@@ -77,8 +83,10 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     >>> results = from_json(text)
     >>> results.predict([[1.0, 0.0, 0.0]]).round(3)
     array([0.422])
-    >>> from_json(text, model).predict(sim.data.head(1)).round(3).tolist()
+    >>> results.predict(sim.data.head(1)).round(3).tolist()
     [0.478]
+    >>> from_json(text, model).nobs_selected == model.design.counts.selected
+    True
     """
     record = _parse(source)
     if record.at("schema").value != SCHEMA:
@@ -283,6 +291,8 @@ def _model(record: _Value) -> SelectionModel:
         )
     except ValueError as error:
         raise ValueError(f"{_NOT} normalization: {error}") from error
+    if record.has("offsets"):
+        model.offset_columns = _offsets(record.at("offsets"))
     for name in ("formula", "select_formula"):
         if not record.at(name).absent:
             setattr(model, name, record.at(name).text())
@@ -309,7 +319,32 @@ def _design(record: _Value) -> SavedDesign:
         Dropped(**dropped),
         Counts(int(nobs), int(labelled), nobs, labelled, (0.0, 1.0)),
         data.at("constant").flag(),
+        *_specs(record, equations),
     )
+
+
+def _specs(record: _Value, equations: _Value) -> tuple[FormulaSpec | None, FormulaSpec | None]:
+    """What both formulas have learned, where the file says it."""
+    if not record.has("terms") or record.at("terms").absent:
+        return None, None
+    found = []
+    for name in ("outcome", "select"):
+        terms = record.at("terms").at(name)
+        try:
+            spec = restore(terms.value)
+        except DesignError as error:
+            raise ValueError(f"{_NOT} {terms.key}: {error}") from error
+        if spec.column_names != equations.at(name).names():
+            terms.refuse("must make the columns of the equation")
+        found.append(spec)
+    return found[0], found[1]
+
+
+def _offsets(found: _Value) -> tuple[str | None, str | None]:
+    both = [None if each.absent else each.text() for each in found.items_of()]
+    if len(both) != 2:
+        found.refuse("must be two names or null")
+    return both[0], both[1]
 
 
 def _normalization(found: _Value) -> Normalization:

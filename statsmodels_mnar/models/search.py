@@ -110,23 +110,37 @@ def tops(
     n = objective.rows.n
     small = _coarse(objective.sample(count) if n > 4 * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
-    fitted = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
-    fitted = _to_the_ends(small, fitted, held, free)
+    grid = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
+    fitted = _to_the_ends(small, grid, held, free)
     values = np.array([comparable(solution) for solution in fitted])
     order = [i for i in _local_maxima(values) if np.isfinite(fitted[i].params).all()]
     order.sort(key=lambda i: -values[i])
     if not order:
         return starts[[int(np.argmax(values))]]
     begin = np.stack([fitted[i].params for i in order])
+    if small.rows.n == n:
+        return begin
+    inside = max(grid, key=comparable).params
     larger = objective.sample(_LARGER * count)
     if larger.rows.n == n:
-        return begin
+        return _not_only_corners(objective, begin, inside)
     # Most of the way to a maximum is the same on a part of the rows.
     climbed = _climb(larger, begin, estimated, {"maxiter": 50})
     kept = [solution for solution in climbed if ended_well(solution)]
     ratio = n / larger.rows.n
     ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, ratio)]
-    return np.stack(ahead) if ahead else begin
+    return _not_only_corners(objective, np.stack(ahead) if ahead else begin, inside)
+
+
+def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> Floats:
+    """Add the best fit inside to starts that a sample sends to a corner.
+
+    One row that contradicts a perfect correlation takes all rows away from the corner, and a
+    sample may not have it; from there the climb on all rows would not find its way back.
+    """
+    if any(abs(objective.form.atcorr(start[objective.n_coef :])) <= _FAR for start in starts):
+        return starts
+    return np.vstack([starts, inside])
 
 
 def _to_the_ends(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from ..design.recorded import record
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
@@ -346,6 +347,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "formula": getattr(model, "formula", None),
         "select_formula": getattr(model, "select_formula", None),
         "equations": {"outcome": design.outcome_names, "select": design.select_names},
+        "terms": _terms(design),
+        "offsets": model.offset_columns,
         "data": {
             "nobs": results.nobs,
             "labelled": results.nobs_selected,
@@ -398,6 +401,12 @@ def fit_record(results: Any) -> dict[str, Any]:
         "notes": summary.notes(results),
         "versions": versions(),
     }
+
+
+def _terms(design: Any) -> dict[str, Any] | None:
+    """Return what both formulas have learned; None where a file cannot hold it."""
+    parts = {"outcome": record(design.outcome_spec), "select": record(design.select_spec)}
+    return None if None in parts.values() else parts
 
 
 def report_record(results: Any, found: Findings) -> dict[str, Any]:
