@@ -350,8 +350,8 @@ def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
     if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
         return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
     limit = self._faces.get(status)
-    if limit == "independent":
-        return limit
+    if limit == "independent" or at.sigma == 0.0:  # such a top may be flat around independence
+        return "independent"
     return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
 
 

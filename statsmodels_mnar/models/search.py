@@ -35,6 +35,8 @@ _FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a 
 _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
 _HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
+_SMALL_GAIN = 1.0  # log-likelihood up to which the gain of another step is taken as foreseen
+_NEAR = 0.03  # standard errors to a maximum of a part of the rows
 _COARSE = 1e-5  # tolerance of the integrals meanwhile
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
 _LARGER = 8  # times as many rows on which its tops are climbed
@@ -110,26 +112,33 @@ def tops(
     n = objective.rows.n
     small = _coarse(objective.sample(count) if n > 4 * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
-    grid = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
-    fitted = _to_the_ends(small, grid, held, free)
+    far = _far(objective, free)
+    if far is not None:
+        ends = _moved(objective, starts[[0, -1]], [-far, far])
+        starts = np.concatenate([ends[:1], starts, ends[1:]])
+    fitted = [
+        _settled(each, held) for each in _climb(small, starts, held, {"maxiter": _HELD_STEPS})
+    ]
+    inside = max(fitted if far is None else fitted[1:-1], key=comparable).params
+    if far is not None:
+        fitted = _to_the_bounds(small, fitted, held)
     values = np.array([comparable(solution) for solution in fitted])
     order = [i for i in _local_maxima(values) if np.isfinite(fitted[i].params).all()]
     order.sort(key=lambda i: -values[i])
     if not order:
         return starts[[int(np.argmax(values))]]
-    begin = np.stack([fitted[i].params for i in order])
-    if small.rows.n == n:
-        return begin
-    inside = max(grid, key=comparable).params
-    larger = objective.sample(_LARGER * count)
-    if larger.rows.n == n:
-        return _not_only_corners(objective, begin, inside)
+    at = len(coef) + int(np.argmax(free))
+    begin = np.stack([_between(objective, fitted, i, at) for i in order])
     # Most of the way to a maximum is the same on a part of the rows.
-    climbed = _climb(larger, begin, estimated, {"maxiter": 50})
-    kept = [solution for solution in climbed if ended_well(solution)]
-    ratio = n / larger.rows.n
-    ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, ratio)]
-    return _not_only_corners(objective, np.stack(ahead) if ahead else begin, inside)
+    part = _LARGER * count
+    while 2 * part < n:
+        larger = objective.sample(part)
+        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": _NEAR})
+        kept = [solution for solution in climbed if ended_well(solution)]
+        ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / part)]
+        begin = np.stack(ahead) if ahead else begin
+        part *= _LARGER
+    return begin if small.rows.n == n else _not_only_corners(objective, begin, inside)
 
 
 def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> Floats:
@@ -143,40 +152,97 @@ def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> F
     return np.vstack([starts, inside])
 
 
-def _to_the_ends(
-    objective: Objective, fitted: list[Solution], held: Mask, free: Mask
-) -> list[Solution]:
-    """The fits of a grid, one closer to each corner, and those on to a bound where they rise.
+def _settled(solution: Solution, held: Mask) -> Solution:
+    """A fit of the coefficients after the next step of Newton, by the quadratic model."""
+    coef = held.nonzero()[0]
+    assert solution.score is not None
+    score, hessian = solution.score, solution.hessian
+    try:
+        step = np.linalg.solve(-hessian[np.ix_(coef, coef)], score[coef])
+    except np.linalg.LinAlgError:
+        return solution
+    gain = 0.5 * float(step @ score[coef])
+    if not 0.0 <= gain < _SMALL_GAIN or not np.isfinite(solution.value):
+        return solution
+    params = solution.params.copy()
+    params[coef] += step
+    moved = score + hessian[:, coef] @ step
+    return replace(solution, params=params, value=solution.value + gain, score=moved)
+
+
+def _between(objective: Objective, fitted: list[Solution], i: int, at: int) -> Floats:
+    """Where the cubic through a top of the profile and its neighbour has its maximum.
+
+    By the values and the slopes of the two; ``at`` is the position of the free dependence.
+    """
+    here = fitted[i]
+    assert here.score is not None
+    j = i + (1 if here.score[at] > 0 else -1)
+    if not 0 <= j < len(fitted) or not np.isfinite(fitted[j].params).all():
+        return here.params
+    form, n_coef = objective.form, objective.n_coef
+    first, last = (here, fitted[j]) if i < j else (fitted[j], here)
+    x0, x1 = (solution.params[at] for solution in (first, last))
+    s0, s1 = (solution.score[at] for solution in (first, last) if solution.score is not None)
+    if not (s0 > 0.0 > s1 and x1 > x0):
+        return here.params
+    # In the coordinate in which the grid is even, where the form has one: atanh of the correlation.
+    even = form.at_corr(np.zeros(1)) is not None
+    u0, u1 = x0, x1
+    if even:
+        u0, u1 = (form.atcorr(solution.params[n_coef:]) for solution in (first, last))
+        s0, s1 = (
+            slope / form.corr_slope(solution.params[n_coef:])[0]
+            for slope, solution in ((s0, first), (s1, last))
+        )
+    width = u1 - u0
+    rise = (last.value - first.value) / width
+    # Derivative of the cubic at u0 + share * width: s0 + (6 rise - 4 s0 - 2 s1) share + ...
+    c, b, a = s0, 6.0 * rise - 4.0 * s0 - 2.0 * s1, 3.0 * (s0 + s1) - 6.0 * rise
+    root = math.sqrt(max(b * b - 4.0 * a * c, 0.0))
+    share = 2.0 * c / (root - b) if root > b else 0.5
+    if not 0.0 < share < 1.0:
+        return here.params
+    u = u0 + share * width
+    found = first.params.copy()
+    value = form.at_corr(np.array([u])) if even else None
+    found[at] = u if value is None else value[0]
+    scales = [form.outcome_units(solution.params[n_coef:]) for solution in (first, last)]
+    coefs = [solution.params[:n_coef].copy() for solution in (first, last)]
+    for coef, scale in zip(coefs, scales, strict=True):
+        coef[: objective.p] /= scale
+    found[:n_coef] = (1.0 - share) * coefs[0] + share * coefs[1]
+    found[: objective.p] *= form.outcome_units(found[n_coef:])
+    return found
+
+
+def _to_the_bounds(objective: Objective, fitted: list[Solution], held: Mask) -> list[Solution]:
+    """The fits over the grid, and those on to a bound where they rise towards it.
 
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
     few steps; from the grid it would creep there.
     """
-    far = _far(objective, free)
-    if far is None:
-        return fitted
-    lower, upper = _held_at(objective, [fitted[0], fitted[-1]], [-far, far], held)
-    ends = {-1: [lower, fitted[0], fitted[1]], 1: [upper, fitted[-1], fitted[-2]]}
+    ends = {-1: fitted[:3], 1: fitted[:-4:-1]}
     at_bound: dict[int, list[Solution]] = {-1: [], 1: []}
     for side, inward in ends.items():
         first, second, third = (comparable(solution) for solution in inward)
         if first > second or second > third:
             for value in objective.form.to_bound():
-                at_bound[side] += _held_at(
-                    objective, [*inward[:1], *at_bound[side]][-1:], [side * value], held
-                )
-    return [*reversed(at_bound[-1]), lower, *fitted, upper, *at_bound[1]]
+                near = [*inward[:1], *at_bound[side]][-1]
+                start = _moved(objective, near.params[None], [side * value])
+                options = {"maxiter": _HELD_STEPS + 1}
+                at_bound[side] += _climb(objective, start, held, options)
+    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]]
 
 
-def _held_at(
-    objective: Objective, near: list[Solution], values: list[float], held: Mask
-) -> list[Solution]:
-    """Fits with the dependence at each value, from a fit near by."""
-    starts = np.stack([solution.params for solution in near])
+def _moved(objective: Objective, params: Floats, values: list[float]) -> Floats:
+    """(m, P) with the one dependence parameter at these values, coefficients in their units."""
+    starts = params.copy()
     units = objective.form.outcome_units
     scales = [units(np.array([v])) / units(s[-1:]) for v, s in zip(values, starts, strict=True)]
     starts[:, : objective.p] *= np.array(scales)[:, None]
     starts[:, -1] = values
-    return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
+    return starts
 
 
 def tops_many(
@@ -212,6 +278,14 @@ def tops_many(
     ]
     starts = np.stack([fitted[i][b].params for b, i in enumerate(best)])
     return starts, np.array(single)
+
+
+def _held_at(
+    objective: Objective, near: list[Solution], values: list[float], held: Mask
+) -> list[Solution]:
+    """Fits with the dependence at each value, from a fit near by."""
+    starts = _moved(objective, np.stack([solution.params for solution in near]), values)
+    return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
 
 
 def _far(objective: Objective, free: Mask) -> float | None:

@@ -103,6 +103,7 @@ class Solution:
     n_iter: int
     trace: tuple[Step, ...]
     status: Status
+    score: np.ndarray | None = None  # (P,) at the last evaluation, of Newton's
 
 
 @dataclass(frozen=True, slots=True)
