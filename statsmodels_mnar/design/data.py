@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
+from .penalised import PenalisedTerm, Wanted, all_columns, learn_all
 from .values import (
     Dropped,
     Floats,
@@ -39,6 +40,22 @@ from .values import (
     subset_positions,
     warn_dropped,
 )
+
+
+def _lines(
+    matrix: Floats, names: tuple[str, ...], terms: tuple[PenalisedTerm, ...], equation: str
+) -> tuple[Floats, tuple[str, ...]]:
+    """Ordinary columns of a design, and the unpenalised directions of its terms."""
+    own = [term for term in terms if term.equation == equation]
+    if not own:
+        return matrix, names
+    first = own[0].start
+    parts, labels = [matrix[:, :first]], list(names[:first])
+    for term in own:
+        free = matrix[:, term.columns] @ term.free
+        parts.append(free)
+        labels += [f"the straight line of {term.name}"] * free.shape[1]
+    return np.hstack(parts), tuple(labels)
 
 
 class Counts(NamedTuple):
@@ -80,6 +97,7 @@ class Design:
     weights: Floats | None = None  # (n,)
     weight_kind: WeightKind | None = None
     dropped: Dropped = field(default_factory=Dropped)
+    penalised: tuple[PenalisedTerm, ...] = ()  # their columns are the last of X and of W
 
     @property
     def nobs(self) -> int:
@@ -90,6 +108,21 @@ class Design:
     def labelled(self) -> Mask:
         """(n,) mask of the rows whose outcome is known."""
         return self.s == 1
+
+    @property
+    def unpenalised(self) -> Design:
+        """The design of what no penalty holds: ordinary columns, and the lines of smooths.
+
+        Whether these are identified decides whether all are.
+        """
+        if not self.penalised:
+            return self
+        X, outcome_names = _lines(self.X, self.outcome_names, self.penalised, "outcome")
+        W, select_names = _lines(self.W, self.select_names, self.penalised, "select")
+        return replace(
+            self, X=X, W=W, outcome_names=outcome_names, select_names=select_names,
+            outcome_spec=None, select_spec=None, penalised=(),
+        )  # fmt: skip
 
     @property
     def sketch(self) -> Design:
@@ -232,11 +265,18 @@ def design_from_formula(
     whole = rows_without_nan(X, outcome_spec.column_names, missing)
     whole &= rows_without_nan(W, select_spec.column_names, missing)
     kept = kept[whole]
+    X, W = X[whole], W[whole]
+    if outcome.penalised or select.penalised:
+        used = frame.iloc[kept]
+        seen = s[kept] == 1
+        X, outcome_spec = _with_terms(X, outcome_spec, outcome.penalised, used, "outcome", seen)
+        seen = np.ones(len(kept), dtype=bool)
+        W, select_spec = _with_terms(W, select_spec, select.penalised, used, "select", seen)
     return _design(
         y[kept],
         s[kept],
-        X[whole],
-        W[whole],
+        X,
+        W,
         outcome_spec.column_names,
         select_spec.column_names,
         outcome.lhs,
@@ -356,6 +396,7 @@ def _design(
     weight_kind: WeightKind | None,
     dropped: Dropped,
     specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
+    penalised: tuple[PenalisedTerm, ...] = (),
 ) -> Design:
     """Check the values of complete rows and put them together."""
     check_rows_left(len(s), dropped)
@@ -388,7 +429,31 @@ def _design(
         weights=weights,
         weight_kind=weight_kind,
         dropped=dropped,
+        penalised=penalised or tuple(term for spec in specs if spec for term in spec.penalised),
     )
+
+
+def _with_terms(
+    matrix: Floats,
+    spec: FormulaSpec,
+    wanted: Sequence[Wanted],
+    frame: pd.DataFrame,
+    equation: Literal["outcome", "select"],
+    seen: Mask,
+) -> tuple[Floats, FormulaSpec]:
+    """Learn the penalised terms of an equation on complete rows, and add their columns.
+
+    Parameters
+    ----------
+    seen : ndarray of bool
+        (n,) rows on which the equation is observed.
+    """
+    terms = learn_all(wanted, frame, equation, matrix.shape[1], seen)
+    if not terms:
+        return matrix, spec
+    names = (*spec.column_names, *(name for term in terms for name in term.names))
+    matrix = np.hstack([matrix, all_columns(terms, frame)])
+    return matrix, replace(spec, column_names=names, penalised=terms)
 
 
 def selection_name(outcome: Formula, select: Formula) -> str:

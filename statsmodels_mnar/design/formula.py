@@ -32,6 +32,7 @@ from .expressions import (
     names_read,
     to_python,
 )
+from .penalised import PenalisedTerm, Wanted, all_columns, split_terms
 from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
@@ -61,10 +62,11 @@ class FormulaSpec:
     namespace: dict[str, Any]  # the caller's names it uses
     info: Any  # patsy's DesignInfo or formulaic's ModelSpec
     across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
+    penalised: tuple[PenalisedTerm, ...] = ()  # whose columns follow those of the formula
 
     @property
     def term_slices(self) -> dict[str, slice]:
-        """The columns that belong to each term, for joint tests of terms."""
+        """The columns that belong to each term, for joint tests of terms; not penalised ones."""
         return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
 
     @property
@@ -153,7 +155,10 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-            design[matrix.index] = matrix.to_numpy(dtype=float)
+            design[matrix.index, : matrix.shape[1]] = matrix.to_numpy(dtype=float)
+            if spec.penalised:
+                own = all_columns(spec.penalised, rows.loc[matrix.index])
+                design[matrix.index, matrix.shape[1] :] = own
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
@@ -215,6 +220,7 @@ class Formula:
     rhs_columns: tuple[str, ...]
     namespace: dict[str, Any]
     engine: Engine
+    penalised: tuple[Wanted, ...] = ()  # which are not in ``rhs``
 
 
 def parse(
@@ -222,6 +228,7 @@ def parse(
 ) -> tuple[Formula, dict[str, Any]]:
     """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
     lhs, rhs = split(formula, argument)
+    rhs, penalised = split_terms(rhs, scope, list(data.columns))
     with errors_named(formula):
         sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
@@ -246,7 +253,8 @@ def parse(
                     f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
                 )
         columns.append(tuple(side))
-    return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed
+    read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
+    return Formula(lhs, rhs, columns[0], read, namespace, engine, penalised), borrowed
 
 
 def split(formula: str, argument: str) -> tuple[str | None, str]:

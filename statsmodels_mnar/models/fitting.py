@@ -176,6 +176,21 @@ def warn_about(results: SelectionResults) -> None:
 SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 
 
+def _fit_searched(
+    self: SelectionModel,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    """The maximum, from the two equations apart or from start values."""
+    independent = self._independent(method, penalty, start_params is not None)
+    unpenalised = not penalty and as_optimizer(method).at_maximum
+    if unpenalised and not independent.converged:
+        self._check_separation()
+    return self._fit_checked(independent, start_params, method, penalty, options)
+
+
 def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
     """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
 
@@ -361,7 +376,7 @@ def _check_separation(self: SelectionModel) -> None:
     if self.in_partitions:  # separated rows are so in any sample of them
         _check_separation_of(self, self.plain_rows().spread(SEPARATION_ROWS))
         return
-    d = self.design.counted
+    d = self.design.counted.unpenalised
     seen = d.labelled
     check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
     check_separation(d.s, d.W, d.select_names, "selection")

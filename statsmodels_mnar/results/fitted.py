@@ -17,6 +17,7 @@ from statsmodels.tools._decorators import cache_readonly
 
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Optimizer, as_optimizer
+from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
@@ -59,6 +60,7 @@ class Fit:
     asked: Any = None  # normalization asked for; None: the model's own, not that of a face
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
+    penalties: Penalties | None = None  # of penalised terms
 
     @property
     def optimizer(self) -> Optimizer:
