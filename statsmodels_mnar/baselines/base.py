@@ -23,6 +23,7 @@ from ..design import (
     design_from_arrays,
     design_from_formula,
     rebuild,
+    refuse_penalised,
 )
 from ..design.values import new_matrix
 from ..errors import warn
@@ -117,12 +118,11 @@ class Baseline:
         """
         env = env + 1 if isinstance(env, int) and env >= 0 else env
         model = cls.__new__(cls)
-        model._set_up(
-            design_from_formula(
-                formula, cls._read_select(select_formula), data, subset, missing, env=env
-            ),
-            **model_options,
+        design = design_from_formula(
+            formula, cls._read_select(select_formula), data, subset, missing, env=env
         )
+        refuse_penalised(design, cls.__name__)
+        model._set_up(design, **model_options)
         return model
 
     @classmethod

@@ -16,7 +16,7 @@ from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
-from .penalised import PenalisedTerm, Wanted, all_columns, learn_all
+from .terms import PenalisedTerm, Wanted, all_columns, learn_all
 from .values import (
     Dropped,
     Floats,
@@ -535,6 +535,16 @@ def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formu
         column = borrowed[name] if name in borrowed else data[name]
         columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(data)), copy=False)  # they are read only
+
+
+def refuse_penalised(design: Any, method: str) -> None:
+    """Raise where a method that fits no penalties was given penalised terms."""
+    if design.penalised:
+        names = listing(dict.fromkeys(term.name for term in design.penalised))
+        raise DesignError(
+            f"{method} has no penalised terms ({names}). Use GreeneSelectionLogit or "
+            "ProbitSelection, or a formula of ordinary terms, such as bs(x, df=5) and C(g)."
+        )
 
 
 def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:

@@ -32,7 +32,7 @@ from .expressions import (
     names_read,
     to_python,
 )
-from .penalised import PenalisedTerm, Wanted, all_columns, split_terms
+from .terms import PenalisedTerm, Wanted, all_columns, split_terms
 from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
@@ -73,13 +73,15 @@ class FormulaSpec:
     def factors(self) -> frozenset[str]:
         """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
         codes = [code for code, levels in self._codes().items() if levels]
-        return frozenset(filter(None, (column_coded(code, self.columns) for code in codes)))
+        found = filter(None, (column_coded(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "re"}
 
     @property
     def numbers(self) -> frozenset[str]:
         """Columns of the data that are terms of their own, by their values."""
         codes = [code for code, levels in self._codes().items() if not levels]
-        return frozenset(filter(None, (column_named(code, self.columns) for code in codes)))
+        found = filter(None, (column_named(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "smooth"}
 
     def _codes(self) -> dict[str, bool]:
         """The factors of the formula's terms, and whether they enter by levels."""
