@@ -542,7 +542,7 @@ def refuse_penalised(design: Any, method: str) -> None:
     if design.penalised:
         names = listing(dict.fromkeys(term.name for term in design.penalised))
         raise DesignError(
-            f"{method} has no penalised terms ({names}). Use GreeneSelectionLogit or "
+            f"{method} takes no penalised terms ({names}). Use GreeneSelectionLogit or "
             "ProbitSelection, or a formula of ordinary terms, such as bs(x, df=5) and C(g)."
         )
 

@@ -268,7 +268,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         own = {name: options.pop(name) for name in self._own if name in options}
         if own or not hasattr(self, "stage"):
             self._take(**own)
-        refuse_penalised(design, "BiasCorrLogit, whose first stages are regressions without them,")
+        refuse_penalised(design, "BiasCorrLogit")
         super()._set_up(design, **options)
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:

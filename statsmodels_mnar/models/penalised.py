@@ -45,10 +45,10 @@ def blocks_of(self: SelectionModel) -> tuple[Penalised, ...]:
     )
 
 
-def smoothed(self: SelectionModel, penalties: Floats) -> SelectionModel:
-    """Return the model with these penalties of its terms; it shares the rows."""
+def smoothed(self: SelectionModel, penalties: Floats | None) -> SelectionModel:
+    """Return the model with these penalties of its terms, or none yet; it shares the rows."""
     other = self.sibling(self.normalization)
-    other._penalties = np.asarray(penalties, dtype=float)
+    other._penalties = None if penalties is None else np.asarray(penalties, dtype=float)
     other._form_by_default = self._form_by_default
     if self._rows is not None:
         other._rows = replace(self._rows, smoothing=smoothing_of(other))

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import numpy as np
+import pandas as pd
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
+from ..design.terms import Levels, PenalisedTerm, Spline
 from ..design.values import Dropped, WeightKind
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
+from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
 from ..post.dependence import Normalization
@@ -26,6 +29,7 @@ from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
 from ..results.fitted import Fit, SelectionResultsWrapper
+from ..results.shrinkage import TermFacts, labels
 from ..types import Floats
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
@@ -85,7 +89,7 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
         record.at("schema").refuse(f"is of another version of this package; known is {SCHEMA}")
     saved = _model(record)
     results = saved._results_class._restored(
-        _fit(record, saved), _covariance(record, saved), _known(record)
+        _fit(record, saved), _covariance(record, saved), _known(record, saved)
     )
     if model is not None:
         _attach(results, record, model)
@@ -300,7 +304,7 @@ def _design(record: _Value) -> SavedDesign:
     labelled = data.at("labelled").number(0.0, nobs)
     weights = data.at("weights")
     dropped = {name: data.at("dropped").at(name).integer() for name in Dropped._fields}
-    return SavedDesign.of(
+    saved = SavedDesign.of(
         equations.at("outcome").names(),
         equations.at("select").names(),
         data.at("outcome").text(),
@@ -310,6 +314,41 @@ def _design(record: _Value) -> SavedDesign:
         Counts(int(nobs), int(labelled), nobs, labelled, (0.0, 1.0)),
         data.at("constant").flag(),
     )
+    return replace(saved, penalised=_terms(record, saved))
+
+
+def _terms(record: _Value, design: SavedDesign) -> tuple[PenalisedTerm, ...]:
+    """The penalised terms; files of before have none."""
+    if not record.has("terms") or record.at("terms").absent:
+        return ()
+    found = []
+    for each in record.at("terms").items_of():
+        equation = each.at("equation").choice(("outcome", "select"))
+        names = design.outcome_names if equation == "outcome" else design.select_names
+        fixed = each.at("fixed")
+        term = PenalisedTerm(
+            each.at("kind").choice(("re", "smooth")),  # type: ignore[arg-type]
+            each.at("column").text(),
+            equation,  # type: ignore[arg-type]
+            each.at("start").integer(),
+            _basis(each),
+            None if fixed.absent else fixed.number(0.0),
+        )
+        if tuple(term.names) != names[term.columns]:
+            each.at("start").refuse("must be where the columns of the term begin")
+        found.append(term)
+    return tuple(found)
+
+
+def _basis(term: _Value) -> Levels | Spline:
+    if term.at("kind").value == "re":
+        return Levels(pd.Index(term.at("levels").names()))
+    size = len(term.at("knots").items_of())
+    knots = term.at("knots").vector(size)
+    rows = term.at("constraint").items_of()
+    if not 8 <= size < 10_000 or len(rows) != size - 4 or not (np.diff(knots) > 0).all():
+        term.at("knots").refuse("must rise, and be four more than the basis functions")
+    return Spline(knots, np.stack([row.vector(size - 5) for row in rows]))
 
 
 def _normalization(found: _Value) -> Normalization:
@@ -367,7 +406,38 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         model, solution, independent, status.at("method").choice(get_args(Method)), None,
         status.at("penalty").number(0.0), faces, options,
         asked=_normalization(record.at("asked")), accuracy=_accuracy(record.at("accuracy")),
+        penalties=_penalties(record),
     )  # fmt: skip
+
+
+def _penalties(record: _Value) -> Penalties | None:
+    if not record.has("terms") or record.at("terms").absent:
+        return None
+    terms = record.at("terms").items_of()
+    return Penalties(
+        np.array([each.at("penalty").number(0.0) for each in terms]),
+        np.array([each.at("estimated").flag() for each in terms]),
+        np.array([each.at("vanished").flag() for each in terms]),
+        math.nan, 0, True,
+    )  # fmt: skip
+
+
+def _term_facts(record: _Value, model: SelectionModel) -> TermFacts:
+    terms, design = record.at("terms").items_of(), model.design.penalised
+
+    def numbers(name: str) -> Floats:
+        return np.array([each.at(name).any_number() for each in terms])
+
+    return TermFacts(
+        names=labels(design),
+        equations=tuple(term.equation for term in design),
+        kinds=tuple(term.kind for term in design),
+        ranks=tuple(term.rank for term in design),
+        penalty=numbers("penalty"),
+        estimated=tuple(each.at("estimated").flag() for each in terms),
+        vanished=tuple(each.at("vanished").flag() for each in terms),
+        **{name: numbers(name) for name in ("edf", "log_sd_error", "lr", "flat", "flat_df")},
+    )
 
 
 def _covariance(record: _Value, model: SelectionModel) -> Covariance:
@@ -402,7 +472,7 @@ def _accuracy(found: _Value) -> Accuracy | None:
     )  # fmt: skip
 
 
-def _known(record: _Value) -> dict[str, Any]:
+def _known(record: _Value, model: SelectionModel) -> dict[str, Any]:
     """What the summary shows and only the data could tell."""
     likelihoods, test = record.at("likelihoods"), record.at("independence")
     known: dict[str, Any] = {"llf": likelihoods.at("llf").any_number()}
@@ -421,6 +491,9 @@ def _known(record: _Value) -> dict[str, Any]:
         )  # fmt: skip
     if record.has("instrument"):
         known["instrument"] = _instrument(record.at("instrument"))
+    if model.design.penalised:
+        known["terms"] = _term_facts(record, model)
+        known["leverage"] = record.at("free_shares").vector(len(model.estimated))
     known["weak"] = ()
     if record.has("weak"):
         known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
@@ -481,6 +554,8 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     if model.link != saved.link:
         raise ValueError(f"model has link={model.link.name!r}, the file {saved.link.name!r}")
     own = model.sibling(saved.normalization, integration=saved.integration)
+    if results._fit_info.penalties is not None and own.design.penalised:
+        own = own.smoothed(results._fit_info.penalties.values)
     penalty = results._fit_info.penalty
     if isinstance(own, BiasCorrLogit):
         own = own._staged(penalty)

@@ -23,6 +23,7 @@ from ..design import (
     check_width,
     design_from_arrays,
     design_from_formula,
+    refuse_penalised,
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
@@ -692,6 +693,7 @@ class SelectionModel(GenericLikelihoodModel):
         **fit_kwds: Any,
     ) -> SelectionResultsWrapper:
         """Fit with some outcome coefficients held at zero (statsmodels' protected interface)."""
+        refuse_penalised(self.design, "A fit with coefficients held at zero")
         keep = np.arange(self.k_outcome)[keep_index]
         kept = np.concatenate([keep, np.arange(self.k_outcome, self.nparams)])
         design = replace(

@@ -145,6 +145,9 @@ class FittedModel(Protocol):
     def blocks_of(self) -> tuple[Any, ...]:
         """Return the coefficients of each penalised term."""
 
+    def smoothed(self, penalties: Floats | None) -> Self:
+        """Return the model with these penalties of its terms."""
+
     def objective(self, penalty: float = 0.0) -> Any:
         """Return the objective over the rows."""
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..design.chunks import SavedDesign
 from ..design.terms import PenalisedTerm, Spline
 from ..optimize.maximize import maximize
 from ..optimize.penalties import curvature, marginal, smoothed, without
@@ -68,7 +67,7 @@ def _facts(self: SelectionResults) -> TermFacts:
     flat = [_flat(self, term, block.cut, own) for term, block, own in
             zip(terms, blocks, edf, strict=True)]  # fmt: skip
     return TermFacts(
-        names=_labels(terms),
+        names=labels(terms),
         equations=tuple(term.equation for term in terms),
         kinds=tuple(term.kind for term in terms),
         ranks=tuple(term.rank for term in terms),
@@ -83,7 +82,7 @@ def _facts(self: SelectionResults) -> TermFacts:
     )
 
 
-def _labels(terms: tuple[PenalisedTerm, ...]) -> tuple[str, ...]:
+def labels(terms: tuple[PenalisedTerm, ...]) -> tuple[str, ...]:
     """Names as those of parameters: terms of the selection equation have a prefix."""
     return tuple(
         f"select_{term.name}" if term.equation == "select" else term.name for term in terms
@@ -261,9 +260,7 @@ def _known(self: SelectionResults) -> TermFacts:
 def term_named(self: SelectionResults, term: str, kind: str | None = None) -> PenalisedTerm:
     """The penalised term of this name; the prefix ``select_`` tells equations apart."""
     terms = self.model.design.penalised
-    if isinstance(self.model.design, SavedDesign):
-        self.model.design.refuse(f"the columns of {term}")
-    known = dict(zip(_labels(terms), terms, strict=True))
+    known = dict(zip(labels(terms), terms, strict=True))
     short = [each for each in terms if each.name == term]
     chosen = known.get(term) or (short[0] if len(short) == 1 else None)
     if chosen is None or (kind is not None and chosen.kind != kind):
@@ -419,7 +416,7 @@ def plot_levels(self: SelectionResults, term: str, ax: Any = None, alpha: float 
 def shrunk(self: SelectionResults) -> tuple[Shrunk, ...]:
     """The ``re()`` terms, as predictions need them: their columns and standard deviations."""
     found = self._fit_info.penalties
-    if found is None or isinstance(self.model.design, SavedDesign):
+    if found is None:
         return ()
     return tuple(
         Shrunk(term.equation, term.columns, 0.0 if gone else float(value) ** -0.5)
@@ -453,6 +450,36 @@ def without_levels(at: Designs, terms: tuple[Shrunk, ...]) -> Designs:
 
 
 
+def kinds(self: SelectionResults) -> dict[str, str]:
+    """The terms by the names of the table, and what each is."""
+    terms = self.model.design.penalised
+    return dict(zip(labels(terms), (term.kind for term in terms), strict=True))
+
+
+def record(self: SelectionResults) -> list[dict[str, Any]]:
+    """The terms as plain data, for files."""
+    found = _known(self)
+    rows = []
+    for j, term in enumerate(self.model.design.penalised):
+        basis: dict[str, Any]
+        if isinstance(term.basis, Spline):
+            basis = {"knots": term.basis.knots, "constraint": term.basis.constraint, "levels": None}
+        else:
+            basis = {"knots": None, "constraint": None, "levels": term.basis.labels}
+        rows.append(
+            {"kind": term.kind, "column": term.column, "equation": term.equation,
+             "start": term.start, "fixed": term.fixed}
+            | basis
+            | {name: getattr(found, name)[j] for name in PER_TERM}
+        )  # fmt: skip
+    return rows
+
+
+PER_TERM = (
+    "penalty", "estimated", "vanished", "edf", "log_sd_error", "lr", "flat", "flat_df",
+)  # fmt: skip
+
+
 # -- what the summary and the report say -----------------------------------------------------------
 
 
@@ -474,18 +501,15 @@ def table_cells(self: SelectionResults, alpha: float) -> pd.DataFrame:
 
     rows = []
     for name, row in found.iterrows():
-        levels = "re(" in str(name)
-        test = ("zero", row.lr_zero, "") if levels else ("flat", row.chi2_flat, row.df_flat)
-        p = row.p_zero if levels else row.p_flat
+        levels = np.isnan(row.df_flat)
+        test, p = (row.lr_zero, row.p_zero) if levels else (row.chi2_flat, row.p_flat)
         rows.append(
             {
                 "edf": text(row.edf, ".2f"),
                 "sd": text(row.sd),
                 ends[0]: text(row.sd_lower),
                 ends[1]: text(row.sd_upper),
-                "test": test[0],
-                "chi2": text(test[1], ".2f"),
-                "df": test[2] if test[2] == "" else text(test[2], ".0f"),
+                "chi2": text(test, ".2f"),
                 "P>chi2": text(p, ".3f"),
             }
         )
@@ -498,8 +522,8 @@ def notes(self: SelectionResults) -> list[str]:
     lines = [
         "Penalised terms: penalties maximise Laplace's approximation of the marginal likelihood. "
         "Intervals of coefficients, curves and predictions take them as known (bootstrap() with "
-        "penalties='estimated' does not). The test that a variance is zero refers to half a point "
-        "mass at zero and half chi2(1); df is that of a smooth's Wald test."
+        "penalties='estimated' does not). chi2 of re() tests that the variance is zero (half a "
+        "point mass at zero, half chi2(1)), that of smooth() that the curve is flat (Wald)."
     ]
     gone = [name for name, flag in zip(found.names, found.vanished, strict=True) if flag]
     if gone:

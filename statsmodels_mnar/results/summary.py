@@ -310,7 +310,7 @@ def _terms_table(results: SelectionResults, alpha: float) -> SimpleTable:
     cells = shrinkage.table_cells(results, alpha)
     return SimpleTable(
         cells.to_numpy().tolist(), headers=list(cells.columns), stubs=list(cells.index),
-        txt_fmt=fmt_params, title="Penalised terms",
+        txt_fmt=dict(fmt_params, colwidths=8), title="Penalised terms",
     )  # fmt: skip
 
 
