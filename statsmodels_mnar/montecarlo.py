@@ -31,8 +31,8 @@ def fit_many(
 
     Members with several maxima, or whose search ends elsewhere than at an interior one, are fitted
     by their own ``fit``, which compares maxima, knows faces and names what is wrong; so are models
-    with sigma and rho both free or with penalised terms, and those with a number of nodes of their own, which only ``fit``
-    checks to be enough.
+    with sigma and rho both free or with penalised terms, and those with a number of nodes of their
+    own, which only ``fit`` checks to be enough.
 
     Yields
     ------

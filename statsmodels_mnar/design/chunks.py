@@ -508,6 +508,6 @@ def recipe_from_formula(
         names = [term.name for term in (*outcome.penalised, *select.penalised)]
         raise NotInMemoryError(
             f"{listing(names)}: penalised terms are fitted in memory, and these data are in "
-            "partitions. Read the columns of the formulas into a DataFrame, or a sample of the rows."
+            "partitions. Read the columns of the formulas into a DataFrame, or a sample of rows."
         )
     return Recipe(outcome, select, missing, roles)

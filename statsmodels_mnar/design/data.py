@@ -16,7 +16,7 @@ from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
-from .terms import PenalisedTerm, Wanted, all_columns, learn_all
+from .terms import PenalisedTerm, Terms, Wanted, all_columns, learn_all, plain_values, read_terms
 from .values import (
     Dropped,
     Floats,
@@ -301,6 +301,8 @@ def design_from_arrays(
     offset_select: Any = None,
     freq_weights: Any = None,
     prob_weights: Any = None,
+    terms: Terms = None,
+    terms_select: Terms = None,
 ) -> Design:
     """Build a design from arrays; no constant is added.
 
@@ -319,6 +321,8 @@ def design_from_arrays(
         What to do with missing values, see `design_from_formula`; "none" raises too.
     offset, offset_select, freq_weights, prob_weights : array_like, optional
         See `design_from_formula`.
+    terms, terms_select : dict of GroupEffects and Smooth, optional
+        Penalised terms of the two equations, by the name of their variable.
 
     Returns
     -------
@@ -338,6 +342,9 @@ def design_from_arrays(
     check_missing(missing)
     inputs = {"endog": endog, "exog": exog, "endog_select": endog_select}
     inputs["exog_select"] = exog_select
+    wanted = read_terms(terms, "terms"), read_terms(terms_select, "terms_select")
+    for own in wanted:
+        inputs |= {each.name: values for each, values in own}
     index = common_index(inputs)
     outcome_name = series_name(endog, "y")
     select_name = series_name(endog_select, "s" if endog_select is not None else "y_observed")
@@ -361,13 +368,28 @@ def design_from_arrays(
     for matrix, names in ((X, outcome_names), (W, select_names)):
         for name, column in zip(names, matrix.T, strict=True):
             holes[name] = holes.get(name, False) | np.isnan(column)
+    for own in wanted:
+        holes |= {each.name: np.asarray(pd.isna(values)) for each, values in own}
     keep, dropped = complete_rows(holes, y, s, missing, outcome_name, select_name)
     warn_dropped(dropped, outcome_name, select_name)
+    X, W = X[keep], W[keep]
+    penalised: tuple[PenalisedTerm, ...] = ()
+    if any(wanted):
+        check_rows_left(int(keep.sum()), dropped)
+        seen = s[keep] == 1
+        X, outcome_names, found = _with_array_terms(
+            X, outcome_names, wanted[0], keep, "outcome", seen
+        )
+        everywhere = np.ones(len(W), dtype=bool)
+        W, select_names, more = _with_array_terms(
+            W, select_names, wanted[1], keep, "select", everywhere
+        )
+        penalised = (*found, *more)
     return _design(
         y[keep],
         s[keep],
-        X[keep],
-        W[keep],
+        X,
+        W,
         outcome_names,
         select_names,
         outcome_name,
@@ -377,7 +399,25 @@ def design_from_arrays(
         extras={name: values[keep] for name, values in extras.items()},
         weight_kind=weight_kind,
         dropped=dropped,
+        penalised=penalised,
     )
+
+
+def _with_array_terms(
+    matrix: Floats,
+    names: tuple[str, ...],
+    wanted: tuple[tuple[Wanted, Any], ...],
+    keep: Mask,
+    equation: Literal["outcome", "select"],
+    seen: Mask,
+) -> tuple[Floats, tuple[str, ...], tuple[PenalisedTerm, ...]]:
+    """Learn terms from arrays on the kept rows, and add their columns."""
+    if not wanted:
+        return matrix, names, ()
+    frame = {each.column: plain_values(values)[keep] for each, values in wanted}
+    terms = learn_all([each for each, _ in wanted], frame, equation, matrix.shape[1], seen)
+    names = (*names, *(name for term in terms for name in term.names))
+    return np.hstack([matrix, all_columns(terms, frame)]), names, terms
 
 
 def _design(

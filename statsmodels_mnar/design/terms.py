@@ -71,7 +71,7 @@ class Levels:
 
     def codes(self, values: Any) -> np.ndarray:
         """(n,) positions among the levels, -1 where a value is not one."""
-        return self.levels.get_indexer(pd.Index(_plain(values)))
+        return self.levels.get_indexer(pd.Index(plain_values(values)))
 
     @property
     def penalty(self) -> Floats:
@@ -172,6 +172,103 @@ class PenalisedTerm:
         return vectors[:, values <= 1e-10 * values[-1]]
 
 
+# -- terms as arrays -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupEffects:
+    """Normal effects of the levels of a factor, for models built from arrays.
+
+    In formulas this is ``re(g)``.
+
+    Parameters
+    ----------
+    values : array_like
+        (n,) the group of each row: numbers or text.
+    sd : float, optional
+        Standard deviation of the effects; estimated by default.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import GroupEffects, ProbitSelection
+    >>> from statsmodels_mnar.datasets import simulate_interviewers
+    >>> data = simulate_interviewers(1_500, rng=0).data.assign(const=1.0)
+    >>> model = ProbitSelection(
+    ...     data.y, data[["const", "x2"]], data.s, data[["const", "x2", "z"]],
+    ...     terms_select={"interviewer": GroupEffects(data.interviewer)})
+    >>> list(model.fit().penalised_terms().index)
+    ['select_re(interviewer)']
+    """
+
+    values: Any
+    sd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Smooth:
+    """A penalised spline of a covariate, for models built from arrays.
+
+    In formulas this is ``smooth(x)``.
+
+    Parameters
+    ----------
+    values : array_like
+        (n,) numbers.
+    df : int
+        Basis functions, of which one is lost to the constant.
+    penalty : float, optional
+        Penalty in the scale of mgcv; estimated by default.
+
+    Examples
+    --------
+    >>> from statsmodels_mnar import ProbitSelection, Smooth
+    >>> from statsmodels_mnar.datasets import simulate_interviewers
+    >>> data = simulate_interviewers(1_500, rng=0).data.assign(const=1.0)
+    >>> model = ProbitSelection(
+    ...     data.y, data[["const", "x2"]], data.s, data[["const", "x2", "z"]],
+    ...     terms={"x1": Smooth(data.x1)})
+    >>> list(model.fit().penalised_terms().index)
+    ['smooth(x1)']
+    """
+
+    values: Any
+    df: int = _DF
+    penalty: float | None = None
+
+
+Terms = Mapping[str, GroupEffects | Smooth] | None
+
+
+def read_terms(terms: Terms, argument: str) -> tuple[tuple[Wanted, Any], ...]:
+    """Terms by name, and the values of each, checked."""
+    if terms is None:
+        return ()
+    if not isinstance(terms, Mapping):
+        raise DesignError(
+            f"{argument} must be a dict of GroupEffects and Smooth by name, got "
+            f"{type(terms).__name__}"
+        )
+    found = []
+    for name, term in terms.items():
+        if isinstance(term, GroupEffects):
+            wanted = wanted_term("re", str(name), f"{argument}[{name!r}]", sd=term.sd)
+        elif isinstance(term, Smooth):
+            wanted = wanted_term(
+                "smooth", str(name), f"{argument}[{name!r}]", df=term.df, penalty=term.penalty
+            )
+        else:
+            raise DesignError(
+                f"{argument}[{name!r}] must be GroupEffects(values) or Smooth(values), got "
+                f"{type(term).__name__}"
+            )
+        if np.ndim(term.values) != 1:
+            raise DesignError(
+                f"{argument}[{name!r}] has shape {np.shape(term.values)}; give one value a row"
+            )
+        found.append((wanted, term.values))
+    return tuple(found)
+
+
 # -- reading formulas ------------------------------------------------------------------------------
 
 
@@ -245,9 +342,7 @@ def _mentions(part: str) -> bool:
     return patterns.search(r"(?<![\w.])(re|smooth)\s*\(", unquoted) is not None
 
 
-def _read(
-    call: ast.Call, text: str, scope: Mapping[str, Any], columns: tuple[str, ...]
-) -> Wanted:
+def _read(call: ast.Call, text: str, scope: Mapping[str, Any], columns: tuple[str, ...]) -> Wanted:
     assert isinstance(call.func, ast.Name)
     kind: Kind = "re" if call.func.id == "re" else "smooth"
     if len(call.args) != 1:
@@ -341,7 +436,7 @@ def learn_all(
 
 
 def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
-    values = _plain(values)
+    values = plain_values(values)
     name, n = wanted.name, len(values)
     try:
         codes, levels = pd.factorize(values, sort=False)
@@ -355,8 +450,8 @@ def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
     if pdt.is_float_dtype(levels.dtype) and count > _LIKE_NUMBERS and (levels % 1 != 0).any():
         raise DesignError(
             f"{name}: {wanted.column} holds {count} different fractions and looks like a "
-            f"measurement, not a factor. Use smooth({wanted.column}), or convert it to text if each "
-            "value is a group."
+            f"measurement, not a factor. Use smooth({wanted.column}), or convert it to text if "
+            "each value is a group."
         )
     if count < 2:
         raise DesignError(
@@ -382,17 +477,17 @@ def _spline_of(wanted: Wanted, values: Any, seen: Any) -> Spline:
         remedy = f"smooth({wanted.column}, df={distinct})" if distinct >= _LEAST_DF else ""
         less = f"Use {remedy}, or " if remedy else "Use "
         raise DesignError(
-            f"{wanted.name}: {wanted.column} has {distinct} different values, fewer than the df={k} "
-            f"of the spline. {less}C({wanted.column}) for an effect of each value."
+            f"{wanted.name}: {wanted.column} has {distinct} different values, fewer than the "
+            f"df={k} of the spline. {less}C({wanted.column}) for an effect of each value."
         )
     low, high = float(x.min()), float(x.max())
     low, high = low - _MARGIN * (high - low), high + _MARGIN * (high - low)
     pieces = k - _DEGREE
     step = (high - low) / pieces
     knots = low + step * np.arange(-_DEGREE, pieces + _DEGREE + 1)
-    mean = _basis(x, knots).mean(axis=0)
+    mean = _basis(x, np.asarray(knots, dtype=np.float64)).mean(axis=0)
     constraint = np.linalg.qr(mean[:, None], mode="complete")[0][:, 1:]
-    return Spline(knots, constraint)
+    return Spline(np.asarray(knots, dtype=np.float64), constraint)
 
 
 def _numbers(wanted: Wanted, values: Any) -> Floats:
@@ -407,7 +502,7 @@ def _numbers(wanted: Wanted, values: Any) -> Floats:
     return x
 
 
-def _plain(values: Any) -> Any:
+def plain_values(values: Any) -> Any:
     """Values of a column in numpy's types: levels of new data may be of another type of pandas."""
     if isinstance(values, pd.Series | pd.Categorical | pd.Index):
         dtype = values.dtype

@@ -400,7 +400,9 @@ class Rows:
         fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
         for name in ("key", "order"):
             fields[name] = fields[name].view(np.int64)
-        tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(v, device=device) for name, v in fields.items()
+        }
         return cls(
             **tensors, segments=segments, scale=scale, ridge=ridge, total_weight=total_weight
         )

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..errors import warn
+from ..kernel.rows import Rows
 from ..optimize.binary import BinaryObjective
 from ..optimize.maximize import as_optimizer, maximize
 from ..optimize.objective import Objective
@@ -51,7 +52,7 @@ def smoothed(self: SelectionModel, penalties: Floats | None) -> SelectionModel:
     other._penalties = None if penalties is None else np.asarray(penalties, dtype=float)
     other._form_by_default = self._form_by_default
     if self._rows is not None:
-        other._rows = replace(self._rows, smoothing=smoothing_of(other))
+        other._rows = replace(cast(Rows, self._rows), smoothing=smoothing_of(other))
     return other
 
 
@@ -92,7 +93,8 @@ def fit_penalised(
 
     if not estimated.any():
         fit = search()
-        return replace(fit, penalties=replace(found, marginal=_marginal(fit, blocks, found, penalty)))
+        marginal_value = _marginal(fit, blocks, found, penalty)
+        return replace(fit, penalties=replace(found, marginal=marginal_value))
     values, coef = _apart(self, values, penalty)
     at = _climbed(smoothed(self, values), coef, penalty, options)
     for _ in range(_ROUNDS):
@@ -100,13 +102,16 @@ def fit_penalised(
             fit = search()
             if not (fit.solution.status.converged or fit.solution.status.boundary):
                 break
-            at = fit.model, fit.solution
-        solution, found = _joint(*at, blocks, values, penalty, options)
+            at = cast("SelectionModel", fit.model), fit.solution
+        solution, found = choose(
+            at[0].objective(penalty), at[1], at[0].estimated, blocks, values,
+            _climber(at[0], options),
+        )  # fmt: skip
         values = found.values
         fit = search()
         if _same(fit, solution):
             return replace(fit, penalties=found)
-        at = fit.model, fit.solution
+        at = cast("SelectionModel", fit.model), fit.solution
     return replace(fit, penalties=replace(found, values=values, converged=False))
 
 
@@ -117,11 +122,10 @@ def _climbed(
 
     None where that is not on the way: sigma and rho are both free, or a bound is met.
     """
-    spec = self.parametrized
-    if spec.free.sum() > 1 or (spec.free.any() and self.objective().form.at_corr(np.zeros(1)) is None):
+    spec, count = self.parametrized, int(self.parametrized.free.sum())
+    if count > 1 or (count == 1 and spec.form.at_corr(np.zeros(1)) is None):
         return None
-    zero = np.zeros(int(spec.free.sum()))
-    start = np.append(coef, spec.values(zero))
+    start = np.append(coef, spec.values(np.zeros(count)))
     solution = _climber(self, options)(self.objective(penalty), start)
     return (self, solution) if solution.status.converged else None
 
@@ -145,26 +149,13 @@ def _apart(self: SelectionModel, values: Floats, penalty: float) -> tuple[Floats
         solution = equation.maximum(np.zeros(equation.n_coef))
         if own and solution.status.converged:
             solution, found = choose(
-                equation, solution, free, moved, values[own], BinaryObjective.maximum, slope=_ROUGHLY
-            )
+                equation, solution, free, moved, values[own], BinaryObjective.maximum,
+                slope=_ROUGHLY,
+            )  # fmt: skip
             values[own] = found.values
         coef.append(solution.params)
         first += equation.n_coef
     return values, np.concatenate(coef)
-
-
-def _joint(
-    self: SelectionModel,
-    solution: Solution,
-    blocks: tuple[Penalised, ...],
-    values: Floats,
-    penalty: float,
-    options: dict[str, Any],
-) -> tuple[Solution, Penalties]:
-    """Penalties of the joint model, from the maximum at ``values``."""
-    return choose(
-        self.objective(penalty), solution, self.estimated, blocks, values, _climber(self, options)
-    )
 
 
 def _marginal(fit: Fit, blocks: tuple[Penalised, ...], found: Penalties, penalty: float) -> float:

@@ -27,6 +27,7 @@ from ..design import (
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
+from ..design.terms import Terms
 from ..design.values import as_floats, as_frame, in_memory, owned
 from ..errors import DesignError, NotInMemoryError
 from ..kernel.integration import Integration, as_integration
@@ -121,10 +122,13 @@ class SelectionModel(GenericLikelihoodModel):
         offset_select: Any = None,
         freq_weights: Any = None,
         prob_weights: Any = None,
+        terms: Terms = None,
+        terms_select: Terms = None,
     ) -> None:
         design = design_from_arrays(
             endog, exog, endog_select, exog_select, missing=missing, offset=offset,
             offset_select=offset_select, freq_weights=freq_weights, prob_weights=prob_weights,
+            terms=terms, terms_select=terms_select,
         )  # fmt: skip
         labelled_frames = any(isinstance(v, pd.Series | pd.DataFrame) for v in (endog, exog))
         self._set_up(
@@ -158,7 +162,9 @@ class SelectionModel(GenericLikelihoodModel):
         Parameters
         ----------
         formula : str
-            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled.
+            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled. ``re(g)`` and
+            ``smooth(x)`` are penalised terms, in either formula: normal effects of the levels of
+            g, and a spline, see the page on decision-makers.
         select_formula : str
             ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
         data : DataFrame, dask DataFrame, path or pyarrow Dataset

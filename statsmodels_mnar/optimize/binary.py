@@ -297,9 +297,7 @@ class BinaryObjective:
         """Value and derivatives at theta, (B, p)."""
         beta = torch.as_tensor(theta, device=self.X.device)
         weight = self.weight.expand(len(beta), -1)
-        value, score, hessian = binary_sums(
-            self.X, self.y, weight, self.offset, self.link, beta, 2
-        )
+        value, score, hessian = binary_sums(self.X, self.y, weight, self.offset, self.link, beta, 2)
         matrix = self._matrix()
         pull = (matrix @ beta[..., None])[..., 0]
         return Evaluation(value - 0.5 * (beta * pull).sum(-1), score - pull, hessian - matrix)

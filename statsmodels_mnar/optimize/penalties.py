@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Floats
+from .binary import BinaryObjective
 from .objective import Objective
 from .solution import Solution
 
@@ -90,7 +92,7 @@ class Marginal:
 
 
 def marginal(
-    objective: Objective,
+    objective: Objective | BinaryObjective,
     solution: Solution,
     free: NDArray[np.bool_],
     blocks: Sequence[Penalised],
@@ -131,9 +133,7 @@ def marginal(
     )  # fmt: skip
     change = np.zeros(len(blocks))
     if exact:
-        moves = np.stack(
-            [-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)]
-        )
+        moves = np.stack([-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)])
         change = _changes(objective, theta, moves, full)
     log_determinant = 2.0 * float(np.log(np.diag(root) * scale).sum())
     size = sum(b.rank * math.log(v) + b.log_determinant
@@ -148,7 +148,9 @@ def marginal(
     return Marginal(value, slope, used, np.clip(ratio, -_LONGEST, _LONGEST))
 
 
-def _changes(objective: Objective, theta: Floats, moves: Floats, inverse: Floats) -> Floats:
+def _changes(
+    objective: Objective | BinaryObjective, theta: Floats, moves: Floats, inverse: Floats
+) -> Floats:
     """tr(V dH) as the estimates move along each direction, by central differences."""
     found = np.zeros(len(moves))
     length = np.abs(moves * objective.scale).max(axis=1)
@@ -183,16 +185,16 @@ def references(hessian: Floats, blocks: Sequence[Penalised], penalty: Floats) ->
     return np.array(found)
 
 
-Maximizer = Callable[[Objective, Floats], Solution]
+Target = TypeVar("Target", Objective, BinaryObjective)
 
 
 def choose(
-    objective: Objective,
+    objective: Target,
     solution: Solution,
     free: NDArray[np.bool_],
     blocks: Sequence[Penalised],
     values: Floats,
-    maximize: Maximizer,
+    maximize: Callable[[Target, Floats], Solution],
     *,
     slope: float = _SLOPE,
     most: int = _MOST_UPDATES,
@@ -225,7 +227,9 @@ def choose(
         there = maximize(own, start)
         return there, marginal(own, there, free, blocks, np.exp(rho))
 
-    solution, at = evaluate(rho, solution.params)
+    at = marginal(objective, solution, free, blocks, values)
+    if not np.allclose(rho, np.log(np.maximum(values, 1e-300)), rtol=0.0, atol=1e-12):
+        solution, at = evaluate(rho, solution.params)
     before: tuple[Floats, Floats] | None = None
     tried = ~open_  # terms whose zero variance was tried in vain
     updates, done = 0, False
@@ -277,7 +281,7 @@ def _secant(rho: Floats, ratio: Floats, before: tuple[Floats, Floats] | None) ->
     return np.clip(step, -_LONGEST, _LONGEST)
 
 
-def smoothed(objective: Objective, blocks: Sequence[Penalised], values: Floats) -> Objective:
+def smoothed(objective: Target, blocks: Sequence[Penalised], values: Floats) -> Target:
     """Return the objective with these penalties."""
     whole = total_penalty(blocks, values, objective.n_coef)
     return objective.smoothed(whole / objective.total_weight)
@@ -289,7 +293,7 @@ def curvature(
     free: NDArray[np.bool_],
     blocks: Sequence[Penalised],
     found: Penalties,
-    maximize: Maximizer,
+    maximize: Callable[[Objective, Floats], Solution],
     step: float = 0.05,
 ) -> Floats:
     """Covariance of log lambda, (m, m): the inverse of minus the second derivatives of V.
@@ -329,9 +333,3 @@ def without(found: Penalties, term: int, blocks: Sequence[Penalised], hessian: F
     limit = references(hessian, blocks, found.values)[term] * math.exp(_RANGE)
     values[term] = max(limit, values[term])
     return values
-
-
-def replaced(found: Penalties, values: Floats) -> Penalties:
-    """Return the record with other penalties, none of them estimated."""
-    nothing = np.zeros(len(values), dtype=bool)
-    return replace(found, values=values, estimated=nothing, vanished=nothing)

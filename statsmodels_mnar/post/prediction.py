@@ -341,7 +341,7 @@ class Shrunk:
         design = at.X if self.equation == "outcome" else at.W
         if design is None:
             return np.zeros(len(at))
-        return self.sd * ~design[:, self.columns].any(axis=1)
+        return np.where(design[:, self.columns].any(axis=1), 0.0, self.sd)
 
     @property
     def index(self) -> int:

@@ -134,6 +134,12 @@ def score(
     params = tuple(independent.params.tolist())
     sums = rows.sum if hasattr(rows, "parts") else partial(_sum_of, rows)
     score, information = (t.cpu().numpy() for t in sums(mills_sums, params, link))
+    smoothing = getattr(rows, "smoothing", None)
+    if smoothing is not None:  # effects are random, and their prior adds to the information
+        p = len(score) - 1
+        penalty = rows.total_weight * smoothing[:p, :p]
+        score[:p] -= penalty @ independent.params[:p]
+        information[:p, :p] += penalty
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
     direction = np.append(coef, 1.0)
     move = float(direction @ score)

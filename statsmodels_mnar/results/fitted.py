@@ -491,7 +491,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return number
 
     @property
-    def df_resid(self) -> float:  # type: ignore[override]
+    def df_resid(self) -> float:
         """Observations less :attr:`df_modelwc`."""
         return self.nobs - self.df_modelwc
 

@@ -95,9 +95,9 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     method : {"lr", "wald", "score"}, optional
         "lr" compares with the same model at rho = 0, "score" needs only the two equations
         fitted apart, "wald" is the estimate of athrho or the loading over its standard error.
-        By default "lr"; with a robust covariance, a penalty or penalised terms "wald"; and "score" where neither
-        rho nor the loading is estimated, where the fit is not at a maximum, and, robust, where
-        sigma and rho are both estimated: athrho alone says nothing there.
+        By default "lr"; with a robust covariance, a penalty or penalised terms "wald"; and
+        "score" where neither rho nor the loading is estimated, where the fit is not at a maximum,
+        and, robust, where sigma and rho are both estimated: athrho alone says nothing there.
     """
     robust = self.cov_type in covariance.ROBUST
     names = self.model.param_names
@@ -174,8 +174,8 @@ def _check_likelihood(self: SelectionResults, what: str) -> None:
     robust = self.cov_type in covariance.ROBUST
     if self._has_terms:
         raise ValueError(
-            f"{what} compares maximised likelihoods, and re() and smooth() shrink their coefficients; "
-            "use aic, penalised_terms() or test_independence('wald')"
+            f"{what} compares maximised likelihoods, and re() and smooth() shrink their "
+            "coefficients; use aic, penalised_terms() or test_independence('wald')"
         )
     if robust or self._fit_info.penalty or not self.converged:
         raise ValueError(
@@ -284,7 +284,9 @@ def _terms(self: SelectionResults) -> dict[str, slice]:
         terms |= design.outcome_spec.term_slices
     else:
         terms |= {
-            name: slice(i, i + 1) for i, name in enumerate(design.outcome_names) if name not in shrunk
+            name: slice(i, i + 1)
+            for i, name in enumerate(design.outcome_names)
+            if name not in shrunk
         }
     select = (
         design.select_spec.term_slices

@@ -171,7 +171,8 @@ def _flat(
         return math.nan, math.nan
     design = self.model.design
     matrix = design.X if term.equation == "outcome" else design.W
-    upper = np.linalg.qr(matrix[:, term.columns], mode="r")
+    columns = matrix[:, term.columns]
+    upper = np.linalg.cholesky(columns.T @ columns + 1e-12 * np.eye(columns.shape[1])).T
     position = np.flatnonzero(self.model.estimated).searchsorted(np.arange(cut.start, cut.stop))
     b = np.asarray(self.params)[position]
     cov = np.asarray(self.cov_params_default)[np.ix_(position, position)]
@@ -265,7 +266,7 @@ def term_named(self: SelectionResults, term: str, kind: str | None = None) -> Pe
     chosen = known.get(term) or (short[0] if len(short) == 1 else None)
     if chosen is None or (kind is not None and chosen.kind != kind):
         fit = [name for name, each in known.items() if kind in (None, each.kind)]
-        raise ValueError(f"term={term!r} is not one of {fit or 'the terms, of which there are none'}")
+        raise ValueError(f"term={term!r} is not one of {fit or 'none, for there are none'}")
     return chosen
 
 
@@ -449,7 +450,6 @@ def without_levels(at: Designs, terms: tuple[Shrunk, ...]) -> Designs:
     return replace(at, X=X, W=W)
 
 
-
 def kinds(self: SelectionResults) -> dict[str, str]:
     """The terms by the names of the table, and what each is."""
     terms = self.model.design.penalised
@@ -500,7 +500,7 @@ def table_cells(self: SelectionResults, alpha: float) -> pd.DataFrame:
         return "" if np.isnan(value) else format(value, form)
 
     rows = []
-    for name, row in found.iterrows():
+    for _, row in found.iterrows():
         levels = np.isnan(row.df_flat)
         test, p = (row.lr_zero, row.p_zero) if levels else (row.chi2_flat, row.p_flat)
         rows.append(
