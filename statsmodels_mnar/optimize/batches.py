@@ -83,8 +83,8 @@ def stacked(members: Sequence[Rows]) -> Rows:
         if width:
             segments.append((kind, end, end + width))
             end += width
+    first = members[0]
     fields: dict[str, Any] = {}
-    fields: dict[str, Tensor] = {}
     for name in (*BY_ROW, "weight"):
         shape = (len(members), *getattr(first, name).shape[:-1], end)
         fields[name] = getattr(first, name).new_zeros(shape)
