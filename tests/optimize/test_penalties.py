@@ -137,7 +137,9 @@ def test_marginal_likelihood_is_the_integral_over_the_groups(n, groups, off):
     outcome = solution.params.copy()
     outcome[blocks[0].cut] = 0.0
     others = objective.smoothed(None).evaluate(outcome, 0).value.item()
-    selection = log_ndtr((2 * model.design.s - 1) * (model.design.W @ outcome[model.k_outcome : -1]))
+    selection = log_ndtr(
+        (2 * model.design.s - 1) * (model.design.W @ outcome[model.k_outcome : -1])
+    )
     exact = groupwise_integrals(model, solution.params, blocks[0], sd).sum()
     expected = others - selection.sum() + exact
     assert found.value == pytest.approx(expected, abs=off)
@@ -164,9 +166,7 @@ def test_chosen_penalties_maximise_the_marginal_likelihood(probit):
             for step in (-0.1, 0.1):
                 assert value(rho + step * np.eye(2)[j]) < best
     cov = curvature(objective, there, free, blocks, found, climb)
-    second = [
-        (value(rho + 0.1 * e) - 2 * best + value(rho - 0.1 * e)) / 0.01 for e in np.eye(2)
-    ]
+    second = [(value(rho + 0.1 * e) - 2 * best + value(rho - 0.1 * e)) / 0.01 for e in np.eye(2)]
     kept = ~found.vanished
     information = np.linalg.inv(cov[np.ix_(kept, kept)])
     np.testing.assert_allclose(np.diag(information), -np.array(second)[kept], rtol=0.05)
