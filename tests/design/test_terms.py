@@ -63,8 +63,7 @@ def test_terms_are_taken_out_of_formulas(data, formula, found, ordinary):
 
 
 def test_options_may_be_names_of_the_caller(data):
-    sd = 0.5
-    design = design_from_formula("y ~ x", "s ~ re(g, sd=sd)", data)
+    design = design_from_formula("y ~ x", "s ~ re(g, sd=size)", data, env={"size": 0.5})
     assert design.penalised[0].fixed == pytest.approx(4.0)
 
 
