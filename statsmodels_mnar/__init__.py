@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .design.terms import GroupEffects, Smooth
 from .errors import (
     DesignError,
     IntegrationAccuracyWarning,
@@ -40,6 +41,7 @@ __all__ = [
     "DesignError",
     "Execution",
     "GreeneSelectionLogit",
+    "GroupEffects",
     "IntegrationAccuracyWarning",
     "MissingDataError",
     "MissingOutcomeWarning",
@@ -51,6 +53,7 @@ __all__ = [
     "Quadrature",
     "Simulation",
     "SingularDesignError",
+    "Smooth",
     "Status",
     "WeakIdentificationWarning",
     "compare",

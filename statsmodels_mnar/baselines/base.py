@@ -23,6 +23,7 @@ from ..design import (
     design_from_arrays,
     design_from_formula,
     rebuild,
+    refuse_penalised,
 )
 from ..design.values import new_matrix
 from ..errors import warn
@@ -140,12 +141,11 @@ class Baseline:
         if given and not cls._weighted:
             raise ValueError(f"{given[0]}: {cls.__name__} takes no weights")
         model = cls.__new__(cls)
-        model._set_up(
-            design_from_formula(
-                formula, cls._read_select(select_formula), data, subset, missing, env=env, **weights
-            ),
-            **model_options,
+        design = design_from_formula(
+            formula, cls._read_select(select_formula), data, subset, missing, env=env, **weights
         )
+        refuse_penalised(design, cls.__name__)
+        model._set_up(design, **model_options)
         return model
 
     @classmethod

@@ -32,6 +32,7 @@ from .expressions import (
     names_read,
     to_python,
 )
+from .terms import PenalisedTerm, Wanted, all_columns, split_terms
 from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
@@ -61,23 +62,26 @@ class FormulaSpec:
     namespace: dict[str, Any]  # the caller's names it uses
     info: Any  # patsy's DesignInfo or formulaic's ModelSpec
     across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
+    penalised: tuple[PenalisedTerm, ...] = ()  # whose columns follow those of the formula
 
     @property
     def term_slices(self) -> dict[str, slice]:
-        """The columns that belong to each term, for joint tests of terms."""
+        """The columns that belong to each term, for joint tests of terms; not penalised ones."""
         return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
 
     @property
     def factors(self) -> frozenset[str]:
         """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
         codes = [code for code, levels in self._codes().items() if levels]
-        return frozenset(filter(None, (column_coded(code, self.columns) for code in codes)))
+        found = filter(None, (column_coded(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "re"}
 
     @property
     def numbers(self) -> frozenset[str]:
         """Columns of the data that are terms of their own, by their values."""
         codes = [code for code, levels in self._codes().items() if not levels]
-        return frozenset(filter(None, (column_named(code, self.columns) for code in codes)))
+        found = filter(None, (column_named(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "smooth"}
 
     def _codes(self) -> dict[str, bool]:
         """The factors of the formula's terms, and whether they enter by levels."""
@@ -153,7 +157,10 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-            design[matrix.index] = matrix.to_numpy(dtype=float)
+            design[matrix.index, : matrix.shape[1]] = matrix.to_numpy(dtype=float)
+            if spec.penalised:
+                own = all_columns(spec.penalised, rows.loc[matrix.index])
+                design[matrix.index, matrix.shape[1] :] = own
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
@@ -216,6 +223,7 @@ class Formula:
     rhs_columns: tuple[str, ...]
     namespace: dict[str, Any]
     engine: Engine
+    penalised: tuple[Wanted, ...] = ()  # which are not in ``rhs``
 
 
 def parse(
@@ -223,6 +231,7 @@ def parse(
 ) -> tuple[Formula, dict[str, Any]]:
     """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
     lhs, rhs = split(formula, argument)
+    rhs, penalised = split_terms(rhs, scope, list(data.columns))
     with errors_named(formula):
         sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
@@ -249,7 +258,8 @@ def parse(
                     f"{numpy or ''}"
                 )
         columns.append(tuple(side))
-    return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed
+    read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
+    return Formula(lhs, rhs, columns[0], read, namespace, engine, penalised), borrowed
 
 
 def split(formula: str, argument: str) -> tuple[str | None, str]:

@@ -229,6 +229,8 @@ class Rows:
     scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
     ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies
     total_weight: float  # NaN where members have rows of their own
+    # (p + k, p + k) what penalised terms subtract for a unit of weight: (b'Qb)/2; None without any
+    smoothing: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -257,6 +259,7 @@ class Rows:
         offset_select: np.ndarray | None = None,
         key: np.ndarray | None = None,
         ridge: np.ndarray | None = None,
+        smoothing: np.ndarray | None = None,
         device: torch.device | None = None,
     ) -> Rows:
         """Check the arrays and move them to the device.
@@ -277,6 +280,8 @@ class Rows:
             (n,) integers that own the draws; the position by default.
         ridge : ndarray, optional
             (p + k, p + k) what a penalty multiplies; the identity by default.
+        smoothing : ndarray, optional
+            (p + k, p + k) of penalised terms, for a unit of weight.
 
         Examples
         --------
@@ -337,6 +342,7 @@ class Rows:
             scale=np.where(columns > 0, columns, 1.0),
             ridge=np.eye(len(columns)) if ridge is None else ridge,
             total_weight=float(weights.sum()),
+            smoothing=smoothing,
         )
 
     @one_thread()
@@ -412,7 +418,9 @@ class Rows:
         fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
         for name in ("key", "order"):
             fields[name] = fields[name].view(np.int64)
-        tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(v, device=device) for name, v in fields.items()
+        }
         return cls(
             **tensors, segments=segments, scale=scale, ridge=ridge, total_weight=total_weight
         )

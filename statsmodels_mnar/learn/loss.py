@@ -375,7 +375,8 @@ def _labelled(
 
 def _nodes(loading: float, link: Link, tol: float, device: torch.device) -> HalfNodes:
     if link.panels:
-        return LoadingForm(tol, link).nodes(np.array([[loading]]), device)
+        ((_, nodes),) = LoadingForm(tol, link).nodes(np.array([[loading]]), device).parts
+        return nodes
     return HalfNodes.build(abs(loading), tol, link, device)
 
 

@@ -15,6 +15,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import check_separation
 from ..design.checks import nearly_collinear
+from ..design.data import unpenalised_columns
 from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration, Quadrature, is_integer, is_number
@@ -173,6 +174,21 @@ def warn_about(results: SelectionResults) -> None:
 
 
 SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
+
+
+def _fit_searched(
+    self: SelectionModel,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    """The maximum, from the two equations apart or from start values."""
+    independent = self._independent(method, penalty, start_params is not None)
+    unpenalised = not penalty and as_optimizer(method).at_maximum
+    if unpenalised and not independent.converged:
+        self._check_separation()
+    return self._fit_checked(independent, start_params, method, penalty, options)
 
 
 def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
@@ -363,5 +379,8 @@ def _check_separation(self: SelectionModel) -> None:
     selected, seen = rows.tilt[counted] > 0, counted & (rows.tilt > 0)
     y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
     X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
-    check_separation(y, X, self.design.outcome_names, "outcome")
-    check_separation(selected.double().cpu().numpy(), W, self.design.select_names, "selection")
+    d, terms = self.design, () if self.in_partitions else self.design.penalised
+    X, outcome_names = unpenalised_columns(X, d.outcome_names, terms, "outcome")
+    W, select_names = unpenalised_columns(W, d.select_names, terms, "select")
+    check_separation(y, X, outcome_names, "outcome")
+    check_separation(selected.double().cpu().numpy(), W, select_names, "selection")

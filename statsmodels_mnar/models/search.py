@@ -110,7 +110,9 @@ def tops(
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
     count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
     n = objective.rows.n
-    small = _coarse(objective.sample(count) if n > 4 * count else objective)
+    # Penalised columns make every row dearer, and the penalties of a sample are those of its size.
+    worth = 4 if objective.smoothing is None else 2
+    small = _coarse(objective.sample(count) if n > worth * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
     far = _far(objective, free)
     if far is not None:
@@ -445,13 +447,13 @@ def search_interior(
     starts = np.stack([_interior_start(objective, place) for place in places])
     if n_starts is not None:
         starts = np.concatenate([starts, _spread(objective, places[0], n_starts)])
-    if objective.penalty:
+    if objective.penalised:
         found = _climb(search_bounds(objective), starts, _all(starts), options)
     else:
         narrow = objective.with_form(InnerCorrelation(form.integration))
         inner = np.stack([_to_correlation(objective, start) for start in starts])
         found = _climb(narrow, inner, _all(inner), options)
-    if not objective.penalty:
+    if not objective.penalised:
         found = [_in_own_units(objective, solution) for solution in found]
     maxima = distinct(objective, found)
     if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds

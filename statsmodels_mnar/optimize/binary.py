@@ -15,6 +15,8 @@ from torch import Tensor
 from ..kernel.links import LOGIT, PROBIT, Link
 from ..kernel.rows import Rows, block_rows, times
 from ..kernel.threads import one_thread
+from .objective import Evaluation
+from .solution import Solution, Status
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -251,6 +253,77 @@ def climb(
     return BinaryFits(beta, evaluate(beta, 0)[0], hessian, converged)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryObjective:
+    """The penalised log-likelihood of one equation, for the penalties of its terms."""
+
+    X: Tensor  # (p, n)
+    y: Tensor  # (n,)
+    link: Link
+    weight: Tensor  # (n,)
+    offset: Tensor  # (n,)
+    scale: np.ndarray  # (p,) of the columns
+    total_weight: float  # of the rows of both equations, by which ``smoothing`` is divided
+    ridge: np.ndarray  # (p, p) subtracted too, as it is
+    smoothing: np.ndarray  # (p, p)
+
+    @classmethod
+    def of(cls, rows: Rows, link: Link, penalty: float) -> tuple[BinaryObjective, BinaryObjective]:
+        """Return the outcome equation on the labelled rows, and the selection equation."""
+        seen, p = rows.tilt > 0, rows.X.shape[0]
+        labelled, n_coef = rows.weight[seen], len(rows.scale)
+        nothing = np.zeros((n_coef, n_coef))
+        whole = nothing if rows.smoothing is None else rows.smoothing
+        outcome = cls(
+            rows.X[:, seen], 0.5 * (1.0 + rows.sign[seen]), link, labelled, rows.offset[seen],
+            rows.scale[:p], rows.total_weight, penalty * float(labelled.sum()) * rows.ridge[:p, :p],
+            whole[:p, :p],
+        )  # fmt: skip
+        select = cls(
+            rows.W, seen.to(torch.float64), PROBIT, rows.weight, rows.offset_select,
+            rows.scale[p:], rows.total_weight, penalty * rows.total_weight * rows.ridge[p:, p:],
+            whole[p:, p:],
+        )  # fmt: skip
+        return outcome, select
+
+    @property
+    def n_coef(self) -> int:
+        return self.X.shape[0]
+
+    def smoothed(self, smoothing: np.ndarray) -> BinaryObjective:
+        """Return the equation with other penalties of its terms, for a unit of weight."""
+        return replace(self, smoothing=smoothing)
+
+    def _matrix(self) -> Tensor:
+        whole = self.ridge + self.total_weight * self.smoothing
+        return torch.as_tensor(whole, device=self.X.device)
+
+    @one_thread()
+    def evaluate(self, theta: np.ndarray, order: int = 2) -> Evaluation:
+        """Value and derivatives at theta, (B, p)."""
+        beta = torch.as_tensor(theta, device=self.X.device)
+        weight = self.weight.expand(len(beta), -1)
+        value, score, hessian = binary_sums(self.X, self.y, weight, self.offset, self.link, beta, 2)
+        matrix = self._matrix()
+        pull = (matrix @ beta[..., None])[..., 0]
+        return Evaluation(value - 0.5 * (beta * pull).sum(-1), score - pull, hessian - matrix)
+
+    @one_thread()
+    def maximum(self, start: np.ndarray) -> Solution:
+        """Newton from start values."""
+        fits = fit_binaries(
+            self.X, self.y, self.link, self.weight[None], offset=self.offset,
+            penalty=1.0 / float(self.weight.sum()), ridge=self._matrix(),
+            start=torch.as_tensor(start, device=self.X.device)[None],
+        )  # fmt: skip
+        params = fits.params[0].cpu().numpy()
+        at = self.evaluate(params[None])
+        assert at.hessian is not None
+        status = Status.CONVERGED if bool(fits.converged[0]) else Status.MAXITER
+        hessian = at.hessian[0].cpu().numpy()
+        return Solution(params, float(at.value[0]), 0.0, hessian, 0, (), status)
+
+
 @dataclass(frozen=True, slots=True)
 class Independent:
     """The two equations fitted apart: start values and the null of the independence test."""
@@ -267,15 +340,15 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
         return rows.fit_independent(link=link, penalty=penalty)
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
-    by_outcome, by_select = _ridges(rows)
+    by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[labelled].sum()))
     outcome = fit_binary(
         X,
         0.5 * (1.0 + rows.sign[labelled]),
         link,
         weight=rows.weight[labelled],
         offset=rows.offset[labelled],
-        penalty=penalty,
-        ridge=by_outcome,
+        penalty=by_outcome[0],
+        ridge=by_outcome[1],
     )
     select = fit_binary(
         W,
@@ -283,8 +356,8 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
         PROBIT,
         weight=rows.weight,
         offset=rows.offset_select,
-        penalty=penalty,
-        ridge=by_select,
+        penalty=by_select[0],
+        ridge=by_select[1],
     )
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
@@ -314,6 +387,28 @@ def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the ridges of the outcome's and of selection's columns."""
     p, ridge = rows.X.shape[-2], torch.as_tensor(rows.ridge, device=rows.device)
     return ridge[..., :p, :p], ridge[..., p:, p:]
+
+
+def _quadratics(
+    rows: Rows, penalty: float, labelled: float
+) -> tuple[tuple[float, Tensor], tuple[float, Tensor]]:
+    """Penalty and its matrix in each equation, penalised terms added to the ridge.
+
+    Parameters
+    ----------
+    labelled : float
+        Weight of the labelled rows. What a unit of weight subtracts is that of all rows in both
+        equations, so that penalised terms are shrunk as they are in the joint model.
+    """
+    outcome, select = _ridges(rows)
+    if rows.smoothing is None:
+        return (penalty, outcome), (penalty, select)
+    p, smoothing = rows.X.shape[-2], torch.as_tensor(rows.smoothing, device=rows.device)
+    more = rows.total_weight / labelled
+    return (
+        (1.0, penalty * outcome + more * smoothing[:p, :p]),
+        (1.0, penalty * select + smoothing[p:, p:]),
+    )
 
 
 @one_thread()

@@ -50,7 +50,7 @@ class Likelihood:
 
     def __init__(
         self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
-        total_weight: float, device: torch.device,
+        total_weight: float, device: torch.device, smoothing: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
@@ -64,7 +64,16 @@ class Likelihood:
         self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
         self.ridge = np.zeros((*scale.shape[:-1], self.n_params, self.n_params))
         self.ridge[..., : self.n_coef, : self.n_coef] = ridge  # (P, P) or (B, P, P)
+        self.smoothing: np.ndarray | None = None
+        if smoothing is not None:
+            self.smoothing = np.zeros((self.n_params, self.n_params))
+            self.smoothing[: self.n_coef, : self.n_coef] = smoothing
         self.device = device
+
+    @property
+    def penalised(self) -> bool:
+        """Whether coefficients are shrunk in their own units, by a ridge or by their terms."""
+        return self.penalty != 0.0 or self.smoothing is not None
 
     @property
     def batched(self) -> bool:
@@ -114,16 +123,22 @@ class Likelihood:
         return theta
 
     def _penalised(self, theta: Tensor, at: Evaluation, total: Tensor) -> Evaluation:
-        """Subtract the ridge, for rows of this total weight, (B,) or (1,)."""
-        if self.penalty == 0.0:
-            return at
-        alpha = self.penalty * total
-        ridge = torch.as_tensor(self.ridge, device=theta.device)
-        pull = (ridge @ theta[..., None])[..., 0]
-        value = at.value - 0.5 * alpha * (theta * pull).sum(-1)
-        score = None if at.score is None else at.score - alpha[:, None] * pull
-        hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * ridge
-        return replace(at, value=value, score=score, hessian=hessian)
+        """Subtract ridge and penalised terms, for rows of this total weight, (B,) or (1,)."""
+        if self.penalty != 0.0:
+            at = _less(theta, at, self.penalty * total, self.ridge)
+        if self.smoothing is not None:
+            at = _less(theta, at, total, self.smoothing)
+        return at
+
+
+def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> Evaluation:
+    """Subtract alpha/2 theta'(matrix)theta."""
+    quadratic = torch.as_tensor(matrix, device=theta.device)
+    pull = (quadratic @ theta[..., None])[..., 0]
+    value = at.value - 0.5 * alpha * (theta * pull).sum(-1)
+    score = None if at.score is None else at.score - alpha[:, None] * pull
+    hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * quadratic
+    return replace(at, value=value, score=score, hessian=hessian)
 
 
 # -- from the terms of rows to score and Hessian ---------------------------------------------------
@@ -234,8 +249,9 @@ class Objective(Likelihood):
             raise ValueError(f"block_size={block_size!r} must be a positive integer")
         p, k = rows.X.shape[-2], rows.W.shape[-2]
         super().__init__(
-            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device
-        )
+            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device,
+            rows.smoothing,
+        )  # fmt: skip
         self.rows = rows
         self.memory_budget = memory_budget
         self.block_size = block_size
@@ -273,6 +289,10 @@ class Objective(Likelihood):
     def with_rows(self, rows: Rows) -> Objective:
         """Other rows under the same form."""
         return self._changed(rows, self.form)
+
+    def smoothed(self, smoothing: np.ndarray | None) -> Objective:
+        """Return the objective with other penalties of its terms, for a unit of weight."""
+        return self.with_rows(replace(self.rows, smoothing=smoothing))
 
     def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(

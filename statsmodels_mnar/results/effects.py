@@ -17,6 +17,7 @@ from ..design.values import as_frame, typed
 from ..post.intervals import Targets, check_alpha
 from ..post.margins import (
     At,
+    Column,
     average_difference,
     average_effects,
     columns,
@@ -226,7 +227,8 @@ def get_margeff(
     Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
     x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
     other design if both hold the same values; different columns of the same name are distinguished
-    by the prefix ``select_``.
+    by the prefix ``select_``. The columns of ``re()`` and ``smooth()`` terms are none: name their
+    variables in ``variables``.
 
     Examples
     --------
@@ -305,6 +307,7 @@ def _by_column(
     design = self.model.design
     rows = self.model.designs(quantity.which)
     found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
+    found = [column for column in found if not _penalised(self, column)]
     names = [column.name for column in found]
     if method.endswith("ex"):
         _check_continuous([column.name for column in found if column.kind != "slope"], method)
@@ -316,6 +319,17 @@ def _by_column(
     if at == "all":
         return names, row_effects(quantity, rows, found, **options), None
     return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+
+
+def _penalised(self: SelectionResults, column: Column) -> bool:
+    """Whether it is a column of a penalised term, which is no variable by itself."""
+    places = {"outcome": column.outcome, "select": column.select}
+    terms = self.model.design.penalised
+    return any(
+        place is not None and term.columns.start <= place < term.columns.stop
+        for term in terms
+        for place in [places[term.equation]]
+    )
 
 
 def _by_partition(

@@ -16,7 +16,7 @@ from ..design.recorded import record
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
-from . import summary
+from . import shrinkage, summary
 from .effects import MarginalEffects
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
@@ -398,6 +398,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "across": asdict(results._across()) if results._by_profile(None) else None,
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
+        "penalised_terms": shrinkage.record(results) if results._has_terms else None,
+        "free_shares": results._leverage() if results._has_terms else None,
         "notes": summary.notes(results),
         "versions": versions(),
     }

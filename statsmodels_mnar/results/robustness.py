@@ -127,7 +127,7 @@ def sensitivity(
         bar.update(len(grid))
         rows = [_target(results, target, variable, which, alpha) for results in fitted]
         table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
-        return table.assign(loglik=[results.llf for results in fitted])
+        return table.assign(loglik=[results._top for results in fitted])
 
     with progress_bar(progress, "sensitivity") as bar:
         table = refit(values).rename_axis(name)
@@ -235,7 +235,7 @@ def _top(self: SelectionResults, line: _Line) -> float | None:
     if line.free is None or self._likelihood_refusal() is not None:
         return None
     if line.free == self.model.normalization or not self.converged:
-        return self.llf
+        return self._top
     found = self._maximum(line.free)
     return found.value if found.status.converged or found.status.boundary else None
 
@@ -395,7 +395,7 @@ def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None
     if "error_corr" not in closed.dependence_names():
         return None
     return profile_along(
-        closed.path("error_corr"), self.llf, closed.names, alpha=alpha, widened=widened(self)
+        closed.path("error_corr"), self._top, closed.names, alpha=alpha, widened=widened(self)
     )
 
 
@@ -460,7 +460,7 @@ def profile(
     factor = widened(self) if param in closed.dependence_names() else 1.0
     with progress_bar(progress, "profile") as bar:
         return profile_along(
-            path, self.llf, closed.names,
+            path, self._top, closed.names,
             grid=values, alpha=alpha, widened=factor, tick=bar.update,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The loss against autograd, numerical derivatives, quadrature and the fitted models' likelihood."""
+"""The loss against autograd, numerical derivatives, quadrature and the likelihood of fits."""
 
 from __future__ import annotations
 
