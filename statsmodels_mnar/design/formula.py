@@ -448,19 +448,22 @@ def _as_patsy_reads(
 
     It looks at a Series of numbers a dozen times, each far slower than an array; and it loops in
     Python over text, unless that comes as codes and sorted levels. ``learned`` is what it knows of
-    the levels; values that it has not seen stay text, which it complains of.
+    the levels; values that it has not seen stay text, which it complains of. One column stays a
+    Series, from which patsy takes the index: it says which rows have no missing values.
     """
     codes = _factor_codes(rhs, "patsy")
     simple = {code for name in rows.columns for code in (name, f"C({name})")} & codes
     elsewhere = set().union(*names_read(codes - simple))
     data: dict[str, Any] = {}
+    indexed = False
     for name, column in rows.items():
         own = {name, f"C({name})"} & codes
         data[name] = column
         if not own or name in elsewhere:
             continue
         if own == {name} and column.dtype in (np.float64, np.int64):
-            data[name] = column.to_numpy()
+            data[name] = column.to_numpy() if indexed else column
+            indexed = True
         elif (
             pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
         ):
