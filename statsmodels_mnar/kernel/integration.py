@@ -472,7 +472,7 @@ def legendre_rule_on(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(x, device=device), torch.as_tensor(powers, device=device)
 
 
-_HALVINGS = 50  # of an interval: to rounding
+_HALVINGS = 24  # of an interval: a mode is where nodes are spread from
 
 
 def falling_root(slope: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
