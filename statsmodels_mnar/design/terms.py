@@ -428,9 +428,12 @@ def learn_all(
     start: int,
     seen: Any,
 ) -> tuple[PenalisedTerm, ...]:
-    """Build the terms of an equation, whose columns follow each other from ``start`` on."""
+    """Build the terms of an equation, whose columns follow each other from ``start`` on.
+
+    Smooths come first.
+    """
     found: list[PenalisedTerm] = []
-    for each in wanted:
+    for each in sorted(wanted, key=lambda term: term.kind == "re"):  # indicators come last
         found.append(learn(each, frame[each.column], equation, start, seen))
         start = found[-1].columns.stop
     return tuple(found)

@@ -107,6 +107,12 @@ def block_rows(
 
 Kind = Literal["closed", "hard", "soft"]
 
+Factors = tuple[tuple[Literal["X", "W"], int, int], ...]
+"""Runs of columns of X or W, first and last, of which a row has at most one 1, and zeros else.
+
+Sums over pairs of such columns need a pass over the rows, not a product of matrices.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -128,6 +134,7 @@ class Block:
     tilt: Tensor  # 2s' - 1
     key: Tensor  # int64, owner of the row's draws
     start: int  # position of the first row in Rows
+    factors: Factors = ()
 
     def labels(self, *index: Tensor) -> Block:
         """Return the block with the labels of these members, or of these members' rows.
@@ -229,8 +236,9 @@ class Rows:
     scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
     ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies
     total_weight: float  # NaN where members have rows of their own
-    # (p + k, p + k) what penalised terms subtract for a unit of weight: (b'Qb)/2; None without any
+    # (p + k, p + k) Q of penalised terms: b'Qb/2 is subtracted, whatever the weights; None: none
     smoothing: np.ndarray | None = None
+    factors: Factors = ()  # the last columns of X and of W
 
     @property
     def n(self) -> int:
@@ -281,7 +289,7 @@ class Rows:
         ridge : ndarray, optional
             (p + k, p + k) what a penalty multiplies; the identity by default.
         smoothing : ndarray, optional
-            (p + k, p + k) of penalised terms, for a unit of weight.
+            (p + k, p + k) of penalised terms: the precision of their coefficients.
 
         Examples
         --------
@@ -445,7 +453,7 @@ class Rows:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
                 parts = {name: getattr(self, name)[..., cut] for name in BY_ROW}
-                yield Block(kind=kind, start=start, **parts)
+                yield Block(kind=kind, start=start, factors=self.factors, **parts)
 
     @one_thread()
     def unsort(self, values: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..errors import warn
-from ..kernel.rows import Rows
+from ..kernel.rows import Factors, Rows
 from ..optimize.binary import BinaryObjective
 from ..optimize.maximize import as_optimizer, maximize
 from ..optimize.objective import Objective
@@ -28,6 +28,7 @@ from ..types import Floats
 if TYPE_CHECKING:
     from .selection import SelectionModel
 
+_MANY = 100  # levels
 _ROUNDS = 4  # of a search and the penalties at its maximum
 _SAME = 1e-3  # standard errors by which two maxima may differ
 _ROUGHLY = 0.05  # slope of the marginal likelihood at which penalties of the equations apart end
@@ -57,11 +58,24 @@ def smoothed(self: SelectionModel, penalties: Floats | None) -> SelectionModel:
 
 
 def smoothing_of(self: SelectionModel) -> Floats | None:
-    """What the terms subtract for a unit of weight, (p + k, p + k); None without penalties."""
+    """The precision of the terms' coefficients, (p + k, p + k); None without penalties."""
     if self._penalties is None:
         return None
-    whole = total_penalty(self.blocks_of(), self._penalties, self.k_outcome + self.k_select)
-    return whole / float(self.design.row_weights.sum())
+    return total_penalty(self.blocks_of(), self._penalties, self.k_outcome + self.k_select)
+
+
+def factors_of(self: SelectionModel) -> Factors:
+    """Which columns of the two designs are indicators of the levels of a term.
+
+    Only where they are many: sums by level are slower than products of a few columns.
+    """
+    terms = [term for term in self.design.penalised if term.kind == "re"]
+    if not any(term.rank >= _MANY for term in terms):
+        return ()
+    return tuple(
+        ("X" if term.equation == "outcome" else "W", term.columns.start, term.columns.stop)
+        for term in terms
+    )
 
 
 def fit_penalised(
@@ -109,6 +123,9 @@ def fit_penalised(
         )  # fmt: skip
         values = found.values
         fit = search()
+        if not _as_high(fit, solution):  # no fit is below a point that was seen
+            start = solution.params[at[0].estimated]
+            fit = smoothed(at[0], values)._fit_searched(start, "newton", penalty, options)
         if _same(fit, solution):
             return replace(fit, penalties=found)
         at = cast("SelectionModel", fit.model), fit.solution
@@ -164,6 +181,13 @@ def _marginal(fit: Fit, blocks: tuple[Penalised, ...], found: Penalties, penalty
         model.objective(penalty), fit.solution, model.estimated, blocks, found.values, exact=False
     )
     return np.nan if at is None else at.value
+
+
+def _as_high(fit: Fit, solution: Solution) -> bool:
+    """Whether a search ended at a maximum that is no lower than this one."""
+    status = fit.solution.status
+    ended = status.converged or status.boundary
+    return ended and fit.solution.value >= solution.value - 1e-6
 
 
 def _same(fit: Fit, solution: Solution) -> bool:

@@ -114,7 +114,7 @@ def tops(
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
     count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
     n = objective.rows.n
-    # Penalised columns make every row dearer, and the penalties of a sample are those of its size.
+    # Penalised columns make every row dearer.
     worth = 4 if objective.smoothing is None else 2
     small = _coarse(objective.sample(count) if n > worth * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])

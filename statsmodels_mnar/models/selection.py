@@ -401,7 +401,11 @@ class SelectionModel(GenericLikelihoodModel):
     def plain_rows(self) -> Any:
         """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
-            self._rows = replace(self.rows_of(self.design), smoothing=penalised.smoothing_of(self))
+            self._rows = replace(
+                self.rows_of(self.design),
+                smoothing=penalised.smoothing_of(self),
+                factors=penalised.factors_of(self),
+            )
         return self._rows
 
     @property

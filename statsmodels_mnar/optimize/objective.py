@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Block, Rows, RowTerms, block_rows, pairs, times
+from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, pairs, times
 from ..kernel.threads import available, in_threads, one_thread
 
 
@@ -127,7 +127,7 @@ class Likelihood:
         if self.penalty != 0.0:
             at = _less(theta, at, self.penalty * total, self.ridge)
         if self.smoothing is not None:
-            at = _less(theta, at, total, self.smoothing)
+            at = _less(theta, at, torch.ones_like(at.value), self.smoothing)
         return at
 
 
@@ -157,12 +157,8 @@ def add_score(score: Tensor, first: Tensor, block: Block) -> None:
 
 def add_hessian(hessian: Tensor, second: Tensor, block: Block) -> None:
     """Add a block's weighted second derivatives to the upper triangle; the lower is not read."""
-    X, W = block.X, block.W
     p, c = _ends(block)
-
-    def gram(left: Tensor, h: Tensor, right: Tensor) -> Tensor:
-        return (left * h[:, None]) @ right.mT  # (B, ., .)
-
+    X, W = wide(block.X, block.factors, "X"), wide(block.W, block.factors, "W")
     if block.kind == "closed":
         hessian[:, p:c, p:c] += gram(W, second[0], W)
         return
@@ -171,10 +167,55 @@ def add_hessian(hessian: Tensor, second: Tensor, block: Block) -> None:
     hessian[:, :p, :p] += gram(X, by_a[0], X)
     hessian[:, :p, p:c] += gram(X, by_a[1], W)
     hessian[:, p:c, p:c] += gram(W, by_b[0], W)
-    hessian[:, :p, c:] += X @ by_a[2:].permute(1, 2, 0)
-    hessian[:, p:c, c:] += W @ by_b[1:].permute(1, 2, 0)
+    hessian[:, :p, c:] += block.X @ by_a[2:].permute(1, 2, 0)
+    hessian[:, p:c, c:] += block.W @ by_b[1:].permute(1, 2, 0)
     for sums, (i, j) in zip(own.sum(-1), pairs(d), strict=True):
         hessian[:, c + i, c + j] += sums
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """Columns of which the last may be indicators of factors."""
+
+    dense: Tensor  # (p, n) or (B, p, n)
+    codes: tuple[tuple[Tensor, int], ...] = ()  # (n,) level of each row, and how many there are
+
+
+def wide(columns: Tensor, factors: Factors, name: str) -> Wide:
+    """Tell the indicators of factors from other columns."""
+    own = [(first, last) for of, first, last in factors if of == name]
+    if not own or columns.ndim != 2:  # members of a batch have rows of their own
+        return Wide(columns)
+    codes = tuple((columns[first:last].argmax(0), last - first) for first, last in own)
+    return Wide(columns[: own[0][0]], codes)
+
+
+def gram(left: Wide, h: Tensor, right: Wide) -> Tensor:
+    """Sum over rows of h times left column times right column, (B, ., .); h is (B, n)."""
+    weighted = left.dense * h[:, None]
+    top = [weighted @ right.dense.mT]
+    if not left.codes and not right.codes:
+        return top[0]
+    top += [_by_level(weighted, *level) for level in right.codes]
+    rows = [torch.cat(top, dim=-1)]
+    for codes, count in left.codes:
+        crossed = _by_level(right.dense * h[:, None], codes, count).mT
+        parts = [crossed, *(_by_pair(h, codes, count, *level) for level in right.codes)]
+        rows.append(torch.cat(parts, dim=-1))
+    return torch.cat(rows, dim=-2)
+
+
+def _by_level(values: Tensor, codes: Tensor, count: int) -> Tensor:
+    """Sums of the rows of each level, (B, p, count)."""
+    return values.new_zeros(*values.shape[:-1], count).index_add_(-1, codes, values)
+
+
+def _by_pair(h: Tensor, codes: Tensor, count: int, others: Tensor, number: int) -> Tensor:
+    """Sums of h over the rows of each pair of levels, (B, count, number)."""
+    if codes is others:
+        return torch.diag_embed(_by_level(h, codes, count))
+    sums = _by_level(h, codes * number + others, count * number)
+    return sums.reshape(len(h), count, number)
 
 
 def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
@@ -291,7 +332,7 @@ class Objective(Likelihood):
         return self._changed(rows, self.form)
 
     def smoothed(self, smoothing: np.ndarray | None) -> Objective:
-        """Return the objective with other penalties of its terms, for a unit of weight."""
+        """Return the objective with other penalties of its terms."""
         return self.with_rows(replace(self.rows, smoothing=smoothing))
 
     def _changed(self, rows: Rows, form: Form) -> Objective:

@@ -283,8 +283,7 @@ def _secant(rho: Floats, ratio: Floats, before: tuple[Floats, Floats] | None) ->
 
 def smoothed(objective: Target, blocks: Sequence[Penalised], values: Floats) -> Target:
     """Return the objective with these penalties."""
-    whole = total_penalty(blocks, values, objective.n_coef)
-    return objective.smoothed(whole / objective.total_weight)
+    return objective.smoothed(total_penalty(blocks, values, objective.n_coef))
 
 
 def curvature(

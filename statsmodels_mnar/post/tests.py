@@ -137,7 +137,7 @@ def score(
     smoothing = getattr(rows, "smoothing", None)
     if smoothing is not None:  # effects are random, and their prior adds to the information
         p = len(score) - 1
-        penalty = rows.total_weight * smoothing[:p, :p]
+        penalty = smoothing[:p, :p]
         score[:p] -= penalty @ independent.params[:p]
         information[:p, :p] += penalty
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])

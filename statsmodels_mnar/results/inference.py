@@ -61,7 +61,7 @@ def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
     objective, inverse = self.model.objective(), covariance.invert(-self._hessian())
     if objective.smoothing is None:
         return inverse[cut, cut]
-    whole = (objective.smoothing * objective.total_weight)[np.ix_(keep, keep)]
+    whole = objective.smoothing[np.ix_(keep, keep)]
     return (inverse - inverse @ whole @ inverse)[cut, cut]
 
 

@@ -103,7 +103,7 @@ def _free_shares(self: SelectionResults) -> Floats:
     whole = np.zeros((len(keep), len(keep)))
     objective = model.objective()
     if objective.smoothing is not None:
-        whole = objective.smoothing * objective.total_weight
+        whole = objective.smoothing
     penalty = whole[np.ix_(keep, keep)]
     found = np.zeros(len(keep))
     for information in (_expected(self), -self._hessian() - penalty):

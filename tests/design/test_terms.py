@@ -44,7 +44,7 @@ def names(design, equation="select"):
     ("formula", "found", "ordinary"),
     [
         ("s ~ x + re(g)", ["re(g)"], ["Intercept", "x"]),
-        ("s ~ re(g) + smooth(x, df=6) + v", ["re(g)", "smooth(x)"], ["Intercept", "v"]),
+        ("s ~ re(g) + smooth(x, df=6) + v", ["smooth(x)", "re(g)"], ["Intercept", "v"]),
         ("s ~ re(g)", ["re(g)"], ["Intercept"]),
         ("s ~ 0 + re(g) + x", ["re(g)"], ["x"]),
         ("s ~ x - 1 + re(k, sd=2)", ["re(k)"], ["x"]),

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import log_ndtr, logsumexp
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_interviewers
+from statsmodels_mnar.optimize.binary import BinaryObjective
 from statsmodels_mnar.optimize.maximize import maximize
 from statsmodels_mnar.optimize.penalties import (
     choose,
@@ -78,13 +80,12 @@ def replace_rows(objective):
     return objective.with_rows(replace(objective.rows, smoothing=None))
 
 
-def test_a_sample_has_its_share_of_the_penalty(probit):
+def test_a_sample_has_the_same_penalty(probit):
     objective, solution, _, _ = probit
     part = objective.sample(100)
-    weight = part.total_weight / objective.total_weight
     plain = [o.smoothed(None).evaluate(solution.params, 0).value for o in (part, objective)]
     own = [o.evaluate(solution.params, 0).value for o in (part, objective)]
-    assert (plain[0] - own[0]).item() == pytest.approx(weight * (plain[1] - own[1]).item())
+    assert (plain[0] - own[0]).item() == pytest.approx((plain[1] - own[1]).item())
 
 
 def test_slope_is_the_derivative_of_the_marginal_likelihood(probit):
@@ -208,3 +209,31 @@ def test_log_determinant_is_that_of_the_penalised_part():
     assert values[0] == pytest.approx(0.0, abs=1e-12)
     assert block.log_determinant == pytest.approx(math.log(np.prod(values[1:])))
     assert model.design.penalised[0].rank == block.rank == len(values) - 1
+
+
+@pytest.mark.parametrize("cls", [ProbitSelection, GreeneSelectionLogit])
+def test_indicators_are_summed_by_level(cls):
+    """The Hessian by levels is that of the products of columns, in both equations."""
+    formulas = ("y ~ x2 + re(interviewer) + re(h)", "s ~ smooth(x1) + re(interviewer) + z")
+    data = simulate_interviewers(400, groups=7, rng=1).data
+    data["h"] = np.random.default_rng(0).choice(list("abc"), 400)
+    model = cls.from_formula(*formulas, data)
+    objective = model.objective()
+    assert objective.rows.factors == ()  # few levels are columns like others
+    plain = objective
+    factors = (("X", 2, 9), ("X", 9, 12), ("W", 11, 18))
+    assert [t.columns.start for t in model.design.penalised if t.kind == "re"] == [2, 9, 11]
+    objective = objective.with_rows(replace(objective.rows, factors=factors))
+    theta = np.random.default_rng(0).normal(0.0, 0.3, (2, objective.n_params))
+    found, expected = (o.evaluate(theta).hessian for o in (objective, plain))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    weights = torch.as_tensor(np.random.default_rng(1).exponential(size=(2, 400)))
+    found, expected = (o.evaluate(theta, 2, weights).hessian for o in (objective, plain))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    for one, two in zip(
+        BinaryObjective.of(objective.rows, model.link, 0.0),
+        BinaryObjective.of(plain.rows, model.link, 0.0),
+        strict=True,
+    ):
+        at = np.full((1, one.n_coef), 0.1)
+        np.testing.assert_allclose(one.evaluate(at).hessian, two.evaluate(at).hessian, atol=1e-10)
