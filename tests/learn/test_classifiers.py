@@ -69,7 +69,7 @@ def data():
 
 
 # All four settings of the paper are met by -m full.
-RARE = ("Greene free", "BiasCorr probit mlp", "BiasCorr logit logit")
+RARE = ("Greene free", "BiasCorr probit mlp", "BiasCorr logit mlp", "BiasCorr logit logit")
 
 
 @pytest.mark.parametrize(
