@@ -38,7 +38,7 @@ CDF = {"logit": expit, "probit": ndtr}
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a fit found."""
+    """The estimates of a fit, with what its results need beside them."""
 
     params: Floats  # (p,)
     cov: Floats | None  # (p, p); None where no standard errors are defined
@@ -252,7 +252,7 @@ class BaselineResults:
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided, of the hypotheses that a parameter is zero."""
+        """Two-sided P-values of the hypotheses that a parameter is zero."""
         values = 2.0 * norm.sf(np.abs(self.tvalues))
         return pd.Series(values, index=self.params.index, name="pvalues")
 

@@ -131,7 +131,7 @@ class NaiveLogit(Baseline):
         weights, link = self._labelled_weights, LINKS[self._link]
         if method == "sgd":
             if penalty:
-                raise ValueError(f"penalty={penalty!r}: method='sgd' has none, as in the paper")
+                raise ValueError(f"penalty={penalty!r} is not used by method='sgd'; use 'newton'")
             self._check_outcome(penalty=1.0)  # early stopping bears collinear columns
             fit = descend_binary(
                 columns(X), torch.as_tensor(y), link, lr=lr, tol=tol, maxiter=maxiter,
