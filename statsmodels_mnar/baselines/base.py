@@ -366,13 +366,14 @@ def regress(
     link: str = "logit",
     weight: Floats | None = None,
     penalty: float = 0.0,
+    standardized: bool = True,
 ) -> BinaryFit:
     """A binary regression at its maximum; explains why where there is none.
 
-    The ridge is that of the selection models, on the coefficients of standardized columns: units
-    and origins of the columns do not matter.
+    The ridge is that of the selection models, on the coefficients of ``standardized`` columns:
+    units and origins of the columns do not matter. Otherwise it is on the coefficients themselves.
     """
-    ridge = torch.as_tensor(Moments.of(X, weight).ridge) if penalty else None
+    ridge = torch.as_tensor(Moments.of(X, weight).ridge) if penalty and standardized else None
     fit = fit_binary(
         columns(X), torch.as_tensor(y), LINKS[link], ridge=ridge,
         weight=None if weight is None else torch.as_tensor(weight), penalty=penalty,

@@ -329,6 +329,8 @@ class MaskingStudy:
         processor time, and ``error``, why a method failed.
     n_rows, n_ones : int
         Labelled rows of the data, and ones among them.
+    methods : tuple of str
+        Names, in the order in which they were given.
 
     Examples
     --------

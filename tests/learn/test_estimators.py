@@ -12,7 +12,11 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_classifiers_classes,
+    check_estimator,
+    parametrize_with_checks,
+)
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar.datasets import simulate_greene
@@ -91,7 +95,12 @@ NOT_EQUIVALENT = {
 def checks(*classes: Any, **options: Any) -> Any:
     """All checks of these classifiers."""
     if not KNOWS_EXPECTED:  # -1 is a class then, and all checks pass
-        return parametrize_with_checks([cls(missing_label=None) for cls in classes])
+        pairs = [
+            pair
+            for cls in classes
+            for pair in check_estimator(cls(missing_label=None), generate_only=True)
+        ]
+        return pytest.mark.parametrize(("estimator", "check"), pairs)
     return parametrize_with_checks(
         [cls(**options) for cls in classes],
         expected_failed_checks=expected,
