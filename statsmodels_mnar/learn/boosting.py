@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
-from statsmodels.tools.sm_exceptions import ModelWarning
 
-from ..errors import NoExclusionRestrictionWarning, warn
 from ..kernel.links import Link, as_link
 from ..types import Floats
 from .base import MissingLabelClassifier, Positions, Training, Which, choose_features
+from .checks import check_loading, corrects
 from .ensembles import (
     DATA,
     Derivatives,
@@ -41,7 +40,7 @@ from .ensembles import (
     predict_index,
     predict_leaves,
 )
-from .loss import LINKS, MAX_LOADING, SelectionLoss, check_booster
+from .loss import LINKS, SelectionLoss, check_booster
 from .table import OutcomeTable
 
 _STEP = 0.5  # between loadings that are tried, in atanh(error correlation)
@@ -186,7 +185,7 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         self._levels = _levels(X, self.categorical_features)
         data = self._read(_encoded(X, self._levels), y, sample_weight)
         fit = _Fit(self, data)
-        choice = fit.choose(self._corrects(data, fit.weight))
+        choice = fit.choose(corrects(self, data, "an ordinary booster is trained"))
         select = choice.select
         outcome = fit.outcome.complete(
             fit.joint(select.index, choice.loading), choice.outcome_rounds
@@ -212,36 +211,13 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
                 raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
         if not (isinstance(self.learning_rate, int | float) and 0.0 < self.learning_rate <= 1.0):
             raise ValueError(f"learning_rate={self.learning_rate!r} must lie between 0 and 1")
-        if self.loading is not None and not abs(self.loading) <= MAX_LOADING:
-            raise ValueError(
-                f"loading={self.loading!r} must lie between -{MAX_LOADING:g} and {MAX_LOADING:g}, "
-                "or be None to be estimated"
-            )
+        check_loading(self.loading)
         for name in ("params", "outcome_params", "selection_params"):
             ours = sorted(set(getattr(self, name) or {}) & _OURS.keys())
             if ours:
                 raise ValueError(
                     f"{name} has {ours[0]!r}, which the classifier sets itself; {_OURS[ours[0]]}"
                 )
-
-    def _corrects(self, data: Training, weight: Floats) -> bool:
-        """Whether there is selection to correct; warn where there is none, or no instrument."""
-        if not (~data.labels.seen & (weight > 0)).any():
-            warn(
-                f"{type(self).__name__}: every row has a label, so that there is no selection to "
-                "correct; an ordinary booster is trained. Pass unlabelled rows with NaN or "
-                f"missing_label={self.missing_label!r} as their label.",
-                ModelWarning,
-            )
-            return False
-        if self.loading is None and not set(data.select) - set(data.outcome):
-            warn(
-                "no exclusion restriction: every feature of the selection equation is in the "
-                "outcome equation too, so that the shape of the errors alone identifies the "
-                "loading. Leave a variable that moves selection only out of outcome_features.",
-                NoExclusionRestrictionWarning,
-            )
-        return True
 
     def _params(self, equation: str, columns: Positions) -> dict[str, Any]:
         """The booster's parameters for one equation."""

@@ -57,7 +57,7 @@ class OutcomeTable:
         # The integral's end point is where the link is taken at a - loading b.
         self._axes = (
             _axis(-reach, reach, _SPACING * sd),
-            _axis(low, high, _SPACING * min(sd, 4.0 * sd / abs(loading))),
+            _axis(low, high, _SPACING * min(1.0, 2.5 / abs(loading)) * sd),
         )
         a, b = np.meshgrid(*self._axes, indexing="ij")
         for label in (0.0, 1.0):
