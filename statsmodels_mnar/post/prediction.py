@@ -472,6 +472,9 @@ class Prediction:
             index=self.index,
         )
 
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
+
 
 def across_predictions(across: Across, found: list[Prediction]) -> Targets:
     """Predictions at each error correlation, on the log-odds where they are probabilities."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -112,6 +113,9 @@ class Profile:
                 words = "the likelihood never falls below the cut on the way to"
                 lines.append(f"Open {side}: {words} {end:.4g}.")
         return "\n".join([*lines, *([self.note] if self.note else [])])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>{self.summary_frame()._repr_html_()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,9 @@ class Sensitivity:
                 f"{self.bounds[1]:.4f}."
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def tipping_points(
@@ -267,6 +271,9 @@ class Identification:
         if self.excluded is not None:
             said.append(_about_exclusion(self.excluded))
         return said
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _about_error_corr(profile: Profile) -> list[str]:

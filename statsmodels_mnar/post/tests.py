@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -57,6 +58,9 @@ class IndependenceTest:
             )
         found = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
         return f"{name} test of independent equations: {found}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _test(method: Method, statistic: float) -> IndependenceTest:

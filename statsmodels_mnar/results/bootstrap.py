@@ -75,6 +75,9 @@ class Replicates:
     def _title(self) -> str:
         raise NotImplementedError
 
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
+
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, bias and intervals at level 1 - ``alpha``."""
         interval = self.conf_int(alpha)

@@ -161,6 +161,11 @@ class MarginalEffects:
             return f"{self.title} of {len(self.margeff)} rows: {', '.join(self.names)}"
         return str(self.summary())
 
+    def _repr_html_(self) -> str:
+        if self.margeff_cov is None:
+            return str(pd.DataFrame(self.margeff, columns=list(self.names))._repr_html_())
+        return str(self.summary().as_html())
+
 
 def get_margeff(
     self: SelectionResults,

@@ -103,6 +103,9 @@ class SelectionResults(GenericLikelihoodModelResults):
     _ll_ignorable = inference._ll_ignorable
     _maximum = inference._maximum
     compare_lr_test = inference.compare_lr_test
+    score_test = inference.score_test
+    info_criteria = inference.info_criteria
+    pred_table = inference.pred_table
     wald_test_terms = inference.wald_test_terms
 
     # Dependence of the outcome on selection.
@@ -523,6 +526,9 @@ class SelectionResults(GenericLikelihoodModelResults):
             Of the intervals.
         """
         return summary.summary(self, yname, xname, title, alpha)
+
+    def _repr_html_(self) -> str:
+        return str(self.summary().as_html())
 
     def summary2(
         self,

@@ -387,6 +387,9 @@ class Pooled:
             }
         )
 
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
+
 
 def pool(
     estimates: Sequence[Any],

@@ -404,6 +404,9 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     - ``model``, ``link``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum
       lies on a face), ``integration``, ``formula``, ``select_formula`` (as text)
     - ``equations``: names of the columns, outcome and select
+    - ``terms``: what each formula has learned (columns, factors with their levels and transforms,
+      terms with their contrasts), for predictions from data; null where plain values cannot hold
+      it; ``offsets``: columns of the two equations
     - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
     - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,
       options
