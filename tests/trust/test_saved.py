@@ -404,7 +404,10 @@ def deep(levels):
     ("change", "message"),
     [
         (lambda text: text.replace('"schema": 1', '"schema": NaN'), "NaN is not a number of JSON"),
-        (lambda text: text.replace('"nobs": 1000.0', '"nobs": Infinity'), "Infinity is not a number"),
+        (
+            lambda text: text.replace('"nobs": 1000.0', '"nobs": Infinity'),
+            "Infinity is not a number",
+        ),
         (lambda text: text.replace('"nobs": 1000.0', '"nobs": 1e999'), "data.nobs must lie"),
         (lambda text: text.replace('"nobs": 1000.0', f'"nobs": {"9" * 5000}'), "data.nobs must"),
         (lambda text: text.replace('"schema": 1', '"schema": 1, "schema": 1'), "'schema' appears"),
