@@ -195,8 +195,9 @@ def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
 def constants(rows: Rows) -> Rows:
     """Return the rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
-    plain = {"scale": np.ones(2), "ridge": np.eye(2), "smoothing": None}
-    return replace(rows, X=one, W=one, **plain)
+    return replace(
+        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None, factors=()
+    )
 
 
 def climb(
