@@ -185,8 +185,11 @@ def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
-        data = _as_patsy_reads(frame, spec.formula, spec.info)
-        return patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
+        # Arrays have no labels, so that patsy counts the rows.
+        rows = frame.set_axis(pd.RangeIndex(len(frame)), axis=0)
+        data = _as_patsy_reads(rows, spec.formula, spec.info)
+        matrix = patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
+        return matrix.set_axis(frame.index[matrix.index], axis=0)
     from formulaic.errors import DataMismatchWarning
 
     with warnings.catch_warnings():  # formulaic turns unseen levels into zeros

@@ -337,6 +337,27 @@ def _penalised(self: SelectionResults, column: Column) -> bool:
     )
 
 
+def effect_columns(self: SelectionResults, which: str) -> list[Column]:
+    """The variables of the designs that have an effect on this probability."""
+    design = self.model.design
+    found = columns(self.model.designs(which), design.outcome_names, design.select_names)
+    return [column for column in found if not _penalised(self, column)]
+
+
+def average_effect(self: SelectionResults, which: str, column: Column) -> tuple[float, float]:
+    """The average marginal effect of one column, and its standard error.
+
+    The fit's refits ask for it many times, and all other columns take most of the work.
+    """
+    quantity, design = self.model.quantity(self.params, which), self.model.design
+    share = average_weights(None, design.weights, design.nobs, "weights")
+    value, jacobian = average_effects(
+        quantity, self.model.designs(which), [column], share / share.sum()
+    )
+    variance = jacobian[0] @ np.asarray(self.cov_params_default) @ jacobian[0]
+    return float(value[0]), float(np.sqrt(variance))
+
+
 def _by_partition(
     self: SelectionResults,
     quantity: Quantity,
@@ -482,12 +503,17 @@ def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: s
     return model.designs(which, *model.design_for(frame, which), *offsets)
 
 
-def _check_choices(at: str, method: str, which: str) -> None:
+def check_probability(which: str) -> None:
+    """Refuse what has no effects but its coefficients."""
     check_which(which)
     if which in INDICES:
         raise ValueError(
             f"which={which!r} is linear: its effects are the coefficients; use a probability"
         )
+
+
+def _check_choices(at: str, method: str, which: str) -> None:
+    check_probability(which)
     if at not in get_args(At):
         raise ValueError(f"at={at!r} is unknown; use one of {list(get_args(At))}")
     if method not in _HEADINGS:

@@ -18,6 +18,7 @@ from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import shrinkage, summary
 from .effects import MarginalEffects
+from .robustness import sensitivity_along
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
 GRID = np.arange(-8, 9) / 10.0  # of the error correlation
@@ -79,13 +80,17 @@ def gather(
     if refits:
         options: dict[str, Any] = {"alpha": alpha, "progress": progress}
         profile = attempt("profile", lambda: results.profile("error_corr", **options))
-        options["error_corr"] = GRID
-        prevalence = attempt(
-            "prevalence", lambda: results.sensitivity(target="prevalence", **options)
-        )
+        kept: dict[tuple[str, float], Any] = {}  # refits that both targets share
+
+        def along(target: str, column: str | None) -> Sensitivity:
+            return sensitivity_along(
+                results, {"error_corr": GRID}, target=target, variable=column, which="mean",
+                kept=kept, **options,
+            )  # fmt: skip
+
+        prevalence = attempt("prevalence", lambda: along("prevalence", None))
         if variable is not None:
-            options |= {"target": "margeff", "variable": variable}
-            effect = attempt("effect", lambda: results.sensitivity(**options))
+            effect = attempt("effect", lambda: along("margeff", variable))
     return Findings(
         alpha=alpha,
         effects=effects,
