@@ -296,6 +296,8 @@ NOT_IN_OLD_FILES = {
     ("weak",),
     ("across", "conservative"),
     ("across", "widened"),
+    ("terms",),
+    ("free_shares",),
 }
 
 
