@@ -156,6 +156,13 @@ def warn_about(results: SelectionResults) -> None:
             f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
         )
+    penalties = results._fit_info.penalties
+    if penalties is not None and not penalties.converged and results.converged:
+        warn(
+            f"penalties of re() and smooth() were not settled in {penalties.n_updates} updates: "
+            "the marginal likelihood still rises. Fix one of them (sd=, penalty=), or drop a term.",
+            ConvergenceWarning,
+        )
     if solution.status is Status.FLAT:
         warn(
             f"{solution.status.value}. It is held at an error correlation of "

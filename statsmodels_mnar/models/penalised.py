@@ -13,9 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
-from ..errors import warn
 from ..kernel.rows import Factors, Rows
 from ..optimize.binary import BinaryObjective
 from ..optimize.maximize import as_optimizer, maximize
@@ -197,14 +195,3 @@ def _same(fit: Fit, solution: Solution) -> bool:
     move = (fit.solution.params - solution.params)[fit.model.estimated]
     information = -fit.solution.hessian[np.ix_(fit.model.estimated, fit.model.estimated)]
     return bool(move @ information @ move <= _SAME**2)
-
-
-def warn_about_penalties(fit: Fit) -> None:
-    """Say where the penalties are not those of a maximum."""
-    found = fit.penalties
-    if found is not None and not found.converged:
-        warn(
-            f"the penalties of re() and smooth() were not found in {found.n_updates} updates: the "
-            "marginal likelihood still rises. Fix one of them (sd=, penalty=), or drop a term.",
-            ConvergenceWarning,
-        )

@@ -37,6 +37,7 @@ _LONGEST = 3.0  # step of log lambda
 _RANGE = math.log(1e7)  # of log lambda about the penalty that weighs as much as the data
 _NOTHING = 0.05  # effective degrees of freedom of what is penalised, below which zero is tried
 _HALVINGS = 8
+_NEAR = 0.5  # steps of log lambda whose estimates begin on the tangent of the last ones
 _STEP = 1e-3  # of the differences that give c_j, in the largest change of a unit-size column
 
 
@@ -89,6 +90,7 @@ class Marginal:
     slope: Floats  # (m,) in log lambda
     used: Floats  # (m,) rank_j - lambda_j tr(V_j S_j), effective degrees of freedom of what shrinks
     ratio: Floats  # (m,) logarithm of the Fellner-Schall ratio
+    moves: Floats  # (m, P) derivatives of the estimates in log lambda
 
 
 def marginal(
@@ -132,8 +134,8 @@ def marginal(
          for b, v in zip(blocks, values, strict=True)]
     )  # fmt: skip
     change = np.zeros(len(blocks))
+    moves = np.stack([-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)])
     if exact:
-        moves = np.stack([-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)])
         change = _changes(objective, theta, moves, full)
     log_determinant = 2.0 * float(np.log(np.diag(root) * scale).sum())
     size = sum(b.rank * math.log(v) + b.log_determinant
@@ -145,7 +147,7 @@ def marginal(
     left = np.where(left > 0.0, left, np.maximum(used, 1e-12))
     ratio = np.log(left / np.maximum(shrunk, 1e-300))
     slope = 0.5 * (used - change - shrunk)
-    return Marginal(value, slope, used, np.clip(ratio, -_LONGEST, _LONGEST))
+    return Marginal(value, slope, used, np.clip(ratio, -_LONGEST, _LONGEST), moves)
 
 
 def _changes(
@@ -249,7 +251,9 @@ def choose(
         step = np.clip(rho + step, low, high) - rho
         halvings = _HALVINGS
         while True:
-            there, new = evaluate(rho + np.where(open_, step, 0.0), solution.params)
+            step = np.where(open_, step, 0.0)
+            near = step * (np.abs(step) < _NEAR)  # beyond, the tangent leads astray
+            there, new = evaluate(rho + step, solution.params + near @ at.moves)
             if new is not None and new.value >= at.value - 1e-7 * (1.0 + abs(at.value) * 1e-3):
                 break
             halvings -= 1
@@ -262,7 +266,7 @@ def choose(
                 continue
             break
         before = (rho, at.ratio)
-        rho, solution, at = rho + np.where(open_, step, 0.0), there, new
+        rho, solution, at = rho + step, there, new
     values = np.where(open_, np.exp(rho), values)
     vanished = open_ & (rho >= high - 1e-9)
     value = math.nan if at is None else at.value

@@ -317,6 +317,8 @@ NOT_IN_OLD_FILES = {
     ("free_shares",),
     ("across", "conservative"),
     ("across", "widened"),
+    ("terms",),
+    ("free_shares",),
 }
 
 
