@@ -22,6 +22,8 @@ import pandas as pd
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .optimize.maximize import OPTIMIZERS
+from .post.covariance import ESTIMATORS
 from .results.report import SUFFIXES, check_path
 
 NOT_CONVERGED = 3
@@ -108,7 +110,7 @@ def add_fit(commands: Any) -> None:
         "or fixed values: sigma=1, rho=0.5, sigma=1,rho=0.5",
     )  # fmt: skip
     parser.add_argument(
-        "--cov-type", choices=["nonrobust", "OPG", "HC0", "HC1", "cluster", "stacked"],
+        "--cov-type", choices=[*ESTIMATORS, "stacked"],
         help="standard errors (default: nonrobust; with --prob-weights HC0; biascorr stacked)",
     )  # fmt: skip
     parser.add_argument(
@@ -127,7 +129,8 @@ def add_fit(commands: Any) -> None:
         "--missing", choices=["drop", "raise"], default="drop",
         help="rows with missing covariates (default drop)",
     )  # fmt: skip
-    parser.add_argument("--method", choices=["newton", "bfgs", "lbfgs"], default="newton")
+    methods = [name for name, optimizer in OPTIMIZERS.items() if optimizer.at_maximum]
+    parser.add_argument("--method", choices=methods, default="newton")
     parser.add_argument("--maxiter", type=int, help="limit on iterations")
     parser.add_argument("--alpha", type=float, default=0.05, help="of intervals (default 0.05)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, ...")

@@ -209,7 +209,7 @@ class IntegrationAccuracyWarning(sm.ModelWarning):
 
 
 class WeakIdentificationWarning(sm.ModelWarning):
-    """The maximum lies on a ridge: the data hardly tell some parameters apart.
+    """The maximum lies on a ridge: the data hardly identify some parameters separately.
 
     Examples
     --------

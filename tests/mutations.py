@@ -309,7 +309,7 @@ MUTATIONS = (
     ),
     # -- baselines
     Mutation(
-        "IPW: probabilities in place of their inverses", "baselines.ipw:propensity",
+        "IPW: probabilities in place of their inverses", "baselines.logit:propensity",
         field("probability", lambda p: 1.0 / p),
         "baselines/test_ipw.py::test_estimates_are_a_weighted_glm_of_statsmodels",
     ),

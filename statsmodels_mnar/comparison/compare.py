@@ -198,7 +198,7 @@ def _fit(
         model = kind.from_formula(*formulas, **own, **model_options)
         try:
             fitted[name] = model.fit(**how)
-        except ValueError as error:  # of a model that these data do not bear
+        except ValueError as error:  # a model that cannot be fitted to these data
             if name == "naive":
                 raise
             failed[name] = f"{type(error).__name__}: {error}"
@@ -262,7 +262,7 @@ def _arrange(
 
 
 def _same_rows(one: Design, other: Design) -> bool:
-    """By their labels and outcomes; an oracle knows more of these than other fits do."""
+    """Whether fits have the same rows, by labels and outcomes; an oracle knows more of these."""
     if not one.index.equals(other.index):
         return False
     both = one.labelled & other.labelled

@@ -20,6 +20,7 @@ from patsy.build import design_matrix_builders
 from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, NotInMemoryError
+from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
 from .expressions import IN_PARTITIONS, by_row, check_alone, differing
 from .formula import (
@@ -37,7 +38,6 @@ from .formula import (
 )
 from .values import (
     Dropped,
-    Floats,
     Missing,
     WeightKind,
     check_binary,
@@ -71,7 +71,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedDesign:
-    """In place of a `Design`, whose arrays of the length of the data it does not have."""
+    """What is known of the design of data in partitions: a `Design` without its rows."""
 
     outcome_names: tuple[str, ...]
     select_names: tuple[str, ...]
@@ -95,7 +95,7 @@ class PartitionedDesign:
 
     @property
     def counted(self) -> PartitionedDesign:
-        """See `Design`; nothing here is known row by row."""
+        """This design: which rows have weight zero is not known here."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -129,7 +129,7 @@ class SavedDesign(PartitionedDesign):
         counts: Counts,
         has_constant: bool,
     ) -> Self:
-        """From the names and the counts; all else is unknown."""
+        """Build the design from names and counts; all else is unknown."""
         p, k = len(outcome_names), len(select_names)
         unknown, nothing = np.full(p + k, np.nan), np.empty(0)
         names = (outcome_names, select_names, outcome_name, select_name)

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
+from ..types import Floats, Mask
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
 from .values import (
     Dropped,
-    Floats,
-    Mask,
     Missing,
     WeightKind,
     as_frame,
@@ -422,7 +421,7 @@ def read_rows(
 
 
 def _check_selection(s: Floats, name: str, rows: pd.Index) -> None:
-    """Before rows are dropped, which go by its values."""
+    """Refuse a selection indicator without meaning, before rows are dropped by its values."""
     known = ~np.isnan(s)
     check_binary(s[known], name, "selection indicator", rows[known])
 
@@ -512,7 +511,7 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
 
 
 def _aligned(values: pd.Series, design: Design, total: int, name: str) -> NDArray[Any]:
-    """By labels where these say which row is meant, else by position if the labels agree."""
+    """Align by labels where these say which row is meant, else by position if the labels agree."""
     labels, kept = values.index, design.kept
     # A row that subset took twice has its label twice; rows that share a label are others.
     if labels.is_unique and len(pd.unique(kept)) == design.index.nunique():

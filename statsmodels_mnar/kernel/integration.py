@@ -453,16 +453,17 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 _HALVINGS = 50  # of an interval: to rounding
-_LONG = 10  # binary digits of an interval's length from which it takes more
 
 
 def falling_root(slope: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Return the roots of h(x) - x, elementwise, where h decreases: between 0 and h(0)."""
-    far = slope(torch.zeros_like(like))
+    """Return the roots of h(x) - x, elementwise, where h decreases: between 0 and h(0).
+
+    Intervals are halved on the scale of asinh(x), on which one is short whose h(0) is exponential.
+    """
+    far = torch.asinh(slope(torch.zeros_like(like)))
     low, high = torch.clamp(far, max=0.0), torch.clamp(far, min=0.0)
-    longest = float(far.abs().nan_to_num().max()) if far.numel() else 0.0
-    for _ in range(_HALVINGS + max(0, math.frexp(longest)[1] - _LONG)):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        rising = slope(middle) > 0.0
+        rising = slope(torch.sinh(middle)) > 0.0
         low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
-    return 0.5 * (low + high)
+    return torch.sinh(0.5 * (low + high))

@@ -18,7 +18,6 @@ from ..design.checks import nearly_collinear
 from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration, Quadrature, is_integer, is_number
-from ..kernel.rows import Rows
 from ..kernel.threads import one_thread
 from ..large.checkpoint import Journal
 from ..large.partitions import PartitionedRows, Session
@@ -27,7 +26,7 @@ from ..optimize.maximize import Method, as_optimizer, maximize
 from ..optimize.objective import Objective
 from ..optimize.solution import Accuracy, Callback, Climb, Solution, Status, Step, measure
 from ..post.dependence import Normalization
-from ..post.profile import comparable
+from ..post.paths import comparable
 from ..results.fitted import Fit, SelectionResults
 from ..tools import progress_bar
 from ..types import Floats
@@ -356,21 +355,13 @@ def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
     return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
 
 
+@one_thread()
 def _check_separation(self: SelectionModel) -> None:
     """Raise with the column and the remedies where an equation separates perfectly."""
-    if self.in_partitions:  # separated rows are so in any sample of them
-        _check_separation_of(self, self.plain_rows().spread(SEPARATION_ROWS))
-        return
-    d = self.design.counted
-    seen = d.labelled
-    check_separation(d.y[seen], d.X[seen], d.outcome_names, "outcome")
-    check_separation(d.s, d.W, d.select_names, "selection")
-
-
-@one_thread()
-def _check_separation_of(self: SelectionModel, rows: Rows) -> None:
-    seen = rows.tilt > 0
+    rows = self.plain_rows().spread(SEPARATION_ROWS)  # separated rows are so in any sample
+    counted = rows.weight > 0
+    selected, seen = rows.tilt[counted] > 0, counted & (rows.tilt > 0)
     y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
-    X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W.mT.cpu().numpy()
+    X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
     check_separation(y, X, self.design.outcome_names, "outcome")
-    check_separation(seen.cpu().numpy().astype(float), W, self.design.select_names, "selection")
+    check_separation(selected.double().cpu().numpy(), W, self.design.select_names, "selection")

@@ -213,7 +213,7 @@ def _parse(source: str | Path) -> _Value:
             )
         )
     except json.JSONDecodeError as error:
-        raise ValueError(f"{_NOT} it is no JSON ({error})") from error
+        raise ValueError(f"{_NOT} it is not JSON ({error})") from error
 
 
 def _check_depth(text: str) -> None:
@@ -240,12 +240,12 @@ def _text(source: str | Path) -> str:
         raise FileNotFoundError(f"source={str(source)[:200]!r} is neither a JSON text nor a file")
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(
-            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: no file of results"
+            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB, which no file of results is"
         )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not a file of results: it is no UTF-8 text") from error
+        raise ValueError(f"{str(path)!r} is not a file of results: it is not UTF-8 text") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{_NOT} the key {twice!r} stands twice in one object")
+        raise ValueError(f"{_NOT} the key {twice!r} appears twice in one object")
     return found
 
 
@@ -262,7 +262,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{_NOT} {name} is no number of JSON")
+    raise ValueError(f"{_NOT} {name} is not a number of JSON")
 
 
 # -- what it says ----------------------------------------------------------------------------------

@@ -26,8 +26,7 @@ from ..optimize.maximize import maximize, maximize_many
 from ..optimize.objective import Objective
 from ..optimize.solution import Climb, Solution, Status
 from ..post.dependence import Normalization
-from ..post.paths import Inner, InnerCorrelation
-from ..post.profile import comparable, ended_well
+from ..post.paths import Inner, InnerCorrelation, comparable, ended_well
 from ..types import Floats, Mask
 
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.

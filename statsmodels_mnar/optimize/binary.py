@@ -6,7 +6,7 @@ Derivatives are those of the links the half-line kernel uses; designs have colum
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -178,6 +178,12 @@ def _block_sums(
 def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
     """Largest index |x'step| of the rows that count, (B,)."""
     return (times(step, X).abs() * (weight > 0)).amax(-1)
+
+
+def constants(rows: Rows) -> Rows:
+    """Return the rows with a constant alone in both equations."""
+    one = torch.ones_like(rows.weight)[None]
+    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))
 
 
 def climb(

@@ -35,7 +35,7 @@ class Status(Enum):
     LOADING_INFINITE = "the likelihood rises without bound in the loading"
     FLAT = (
         "the likelihood is flat in the dependence of the two equations: the values around the "
-        "estimate fit as well, and the data do not tell them apart"
+        "estimate fit as well, and the data do not distinguish them"
     )
     SINGULAR = (
         "the Hessian is singular where the score vanishes: coefficients run to infinity "

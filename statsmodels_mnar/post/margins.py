@@ -34,7 +34,7 @@ class Column:
     kind: Kind
 
     def values(self, at: Designs) -> Floats:
-        """(n,)."""
+        """Return the variable's values, (n,)."""
         if self.outcome is not None and at.X is not None:
             return at.X[:, self.outcome]
         assert at.W is not None

@@ -101,7 +101,7 @@ def free_without_dependence(objective: Any, logit: Independent, probit: float) -
 
 
 def wald(estimate: float, variance: float) -> IndependenceTest:
-    """athrho or the loading over its standard error, squared."""
+    """Return the square of athrho or the loading over its standard error."""
     return _test("wald", estimate**2 / variance)
 
 
@@ -112,7 +112,7 @@ def score(
     link: Link,
     meat: Callable[[Floats], Floats] | None = None,
 ) -> IndependenceTest:
-    """From the two equations fitted apart alone.
+    """Return the score test, which needs only the two equations fitted apart.
 
     The score of the loading (probit outcome: athrho) at zero. The free form, a fixed sigma and the
     loading form have the same test.

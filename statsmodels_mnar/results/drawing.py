@@ -1,6 +1,6 @@
 """What all pictures share, those of one table each, and probabilities along a covariate.
 
-Lines are told apart by style and points by marker, so that a picture can be read in grey.
+Lines differ in style and points in marker, so that a picture can be read in grey.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def _in_words(self: SelectionResults) -> dict[str, str]:
 def _along_data(
     self: SelectionResults, variable: str, values: Any, chosen: list[str], data: Any, alpha: float
 ) -> pd.DataFrame:
-    """Through the formulas."""
+    """Return the designs along a variable of the data, through the formulas."""
     model = self.model
     for spec in self._specs("p11"):
         spec.check_new_data()
@@ -405,7 +405,7 @@ def _moved(
 def _along_column(
     self: SelectionResults, variable: str, values: Any, chosen: list[str], data: Any, alpha: float
 ) -> pd.DataFrame:
-    """Along a column of the designs, for models built from arrays."""
+    """Return the designs along one of their columns, for models built from arrays."""
     if data is not None:
         raise ValueError("data needs a model built from formulas; leave it out")
     self.model.check_rows_at_hand()

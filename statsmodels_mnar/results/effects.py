@@ -225,7 +225,7 @@ def get_margeff(
 
     Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
     x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
-    other design if both hold the same values; different columns of the same name are told apart
+    other design if both hold the same values; different columns of the same name are distinguished
     by the prefix ``select_``.
 
     Examples
@@ -376,7 +376,7 @@ def _by_data(
         self._check_read(name, frame, quantity.which)
         found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
     if not found:
-        raise ValueError("variables names nothing that varies; leave it out for all columns")
+        raise ValueError("variables names no column that varies; leave it out for all columns")
     if method.endswith("ex"):
         _check_continuous([move.label for move in found if not move.continuous], method)
     if at == "overall":

@@ -118,7 +118,7 @@ def _followed(effects: MarginalEffects, variable: str | None) -> str | None:
 
 
 def _shares(results: Any, alpha: float) -> pd.DataFrame:
-    """Observed among the labelled, predicted elsewhere."""
+    """Return the shares of ones: observed among labelled rows, predicted for others."""
     design = results.model.design
     weights = design.row_weights
     seen = design.labelled
@@ -177,7 +177,7 @@ def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
         return [
             Statement(
                 "finding",
-                f"The data do not reject that selection is ignorable ({test}). That is no proof of "
+                f"The data do not reject that selection is ignorable ({test}). That does not prove "
                 f"it.{agree}",
             )
         ]

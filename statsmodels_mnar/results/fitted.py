@@ -350,7 +350,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @property
     def pvalues(self) -> Floats:
-        """Two-sided, of zero.
+        """Two-sided P-values of the hypotheses that a parameter is zero.
 
         Normal or, where intervals are made by "profile", the smallest level at which that of
         :meth:`conf_int` excludes zero.
@@ -389,7 +389,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @property
     def converged(self) -> bool:
-        """At a maximum of the closed model, interior or on a face."""
+        """Whether the fit is at a maximum of the closed model, interior or on a face."""
         return self.status.converged or self.status.boundary
 
     @property
@@ -617,7 +617,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
 
 def _log_likelihood(value: float) -> str:
-    """With the digits that a likelihood ratio needs, however many rows there are."""
+    """Return the log-likelihood with the digits that a likelihood ratio needs."""
     return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
 
 

@@ -271,7 +271,7 @@ def sigma(self: SelectionResults) -> float:
 
 
 def rho(self: SelectionResults) -> float:
-    """Its correlation with the selection error."""
+    """Correlation of the error of size sigma with the selection error."""
     return self._dependence.rho
 
 
@@ -358,7 +358,7 @@ def weak(self: SelectionResults) -> tuple[str, ...]:
 
 
 def _weakness(self: SelectionResults) -> str | None:
-    """What to say where sigma and rho are not told apart at an interior maximum."""
+    """Return what to say where sigma and rho are not identified separately inside the model."""
     both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
     if not both or not self.status.converged:
         return None
@@ -367,8 +367,8 @@ def _weakness(self: SelectionResults) -> str | None:
     if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
         return None
     return (
-        f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
-        f"corr(lnsigma, athrho) = {correlation:.4f}. What they do speak about is the error "
+        f"sigma and rho are not identified separately by these data: SE(lnsigma) = {error:.2f}, "
+        f"corr(lnsigma, athrho) = {correlation:.4f}. They do identify the error "
         f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
         f"scale with normalization={self._scale_remedy()}."
     )

@@ -194,7 +194,7 @@ def _check_target(
 
 
 def _fixing(self: SelectionResults, name: str) -> _Line:
-    """Along which the quantity is held."""
+    """Return the line along which the quantity is held."""
     kind, sigma, rho = self._asked()
     if name == "error_corr" and kind == "free" and rho is not None:
         raise ValueError(
@@ -312,7 +312,7 @@ def _worst_case(self: SelectionResults) -> tuple[float, float]:
 def _target(
     results: Any, target: str, variable: str | None, which: str, alpha: float
 ) -> tuple[float, float, float, float]:
-    """Estimate, standard error and interval."""
+    """Return the estimate, standard error and interval of the target."""
     if target == "prevalence":
         found = results.get_prediction(average=True)
         low, high = found.conf_int(alpha)[0]
@@ -353,7 +353,7 @@ def values_of(name: str, given: Any) -> Floats:
 
 
 def identification(self: SelectionResults) -> Identification:
-    """How well the data tell the parameters apart, from the fit alone; print it.
+    """How well the data identify the parameters, from the fit alone; print it.
 
     :meth:`identification_report` adds what costs further fits.
     """
@@ -390,7 +390,7 @@ def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identi
 
 
 def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None:
-    """None where all dependence is fixed."""
+    """Return the profile of the error correlation; None where all dependence is fixed."""
     closed = self._closed()
     if "error_corr" not in closed.dependence_names():
         return None

@@ -379,13 +379,13 @@ def deep(levels):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"schema": 1', '"schema": NaN'), "NaN is no number of JSON"),
+        (lambda text: text.replace('"schema": 1', '"schema": NaN'), "NaN is not a number of JSON"),
         (lambda text: text.replace('"nobs": 1000.0', '"nobs": Infinity'), "Infinity is no number"),
         (lambda text: text.replace('"nobs": 1000.0', '"nobs": 1e999'), "data.nobs must lie"),
         (lambda text: text.replace('"nobs": 1000.0', f'"nobs": {"9" * 5000}'), "data.nobs must"),
         (lambda text: text.replace('"schema": 1', '"schema": 1, "schema": 1'), "'schema' stands"),
-        (lambda text: text[: len(text) // 2], "it is no JSON"),
-        (lambda text: "{" + text, "it is no JSON"),
+        (lambda text: text[: len(text) // 2], "it is not JSON"),
+        (lambda text: "{" + text, "it is not JSON"),
         (lambda text: '{"a": ' + deep(100_000) + "}", "nested too deeply"),
         (
             lambda text: text.replace('"formula": "', f'"formula": {deep(30)}, "x": "', 1),
@@ -395,7 +395,7 @@ def deep(levels):
         (lambda text: "[" * 100_000, "nested too deeply"),
         (lambda text: text.replace('"formula": "', f'"x": {deep(65)}, "formula": "', 1), "deeply"),
         (lambda text: text.replace('"options": {}', '"options": {"gtol": [[]]}'), "options.gtol"),
-        (lambda text: '{"a": "' + '\\"' * 100_000, "it is no JSON"),
+        (lambda text: '{"a": "' + '\\"' * 100_000, "it is not JSON"),
         (lambda text: "{}", "'schema' is missing"),
         (lambda text: '{"schema": 1}', "'model' is missing"),
     ],
