@@ -236,5 +236,5 @@ def test_a_missing_library_is_named(monkeypatch):
 
     monkeypatch.setattr(ensembles, "import_module", absent)
     X, y, _ = simulate(100, 9)
-    with pytest.raises(ImportError, match="needs the package xgboost.*pip install xgboost"):
+    with pytest.raises(ImportError, match=r"needs the package xgboost.*pip install xgboost"):
         BoostedSelectionClassifier("xgboost").fit(X, y)

@@ -1,4 +1,4 @@
-"""The loss against autograd, numerical derivatives, quadrature and the likelihood of fits."""
+"""The loss against autograd, differences, quadrature and the fitted models' likelihood."""
 
 from __future__ import annotations
 
