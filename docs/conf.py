@@ -65,7 +65,10 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
-html_sidebars = {"index": [], "start": []}  # these have no pages below them
+html_sidebars = {
+    **{page: [] for page in ("index", "start")},  # these have no pages below them
+    "api/**": [],  # seventy names in one list; the page has them grouped
+}
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_theme_options = {
     "logo": {"text": project},
