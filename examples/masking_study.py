@@ -39,7 +39,7 @@ METHODS: dict[str, Any] = {
     "BiasCorr": "BiasCorr",
     "naive booster": HistGradientBoostingClassifier(max_iter=60, random_state=0),
 }
-SCORES = {"auc": "AUC lost", "brier": "Brier added", "prevalence_error": "prevalence error"}
+SCORES = {"auc": "AUC", "brier": "Brier score", "prevalence_error": "prevalence error"}
 
 
 def problems(folder: str | None, rows: int) -> Iterator[tuple[str, pd.DataFrame, str, str | None]]:
@@ -78,7 +78,7 @@ def draw(studies: dict[str, MaskingStudy]) -> Any:
             ax = study.plot(score, "oracle", ax=grid[i, j])
             ax.axhline(0.0, color="0.6", linewidth=0.8)
             ax.get_legend().remove()
-            ax.set_ylabel(f"{label}, against the oracle" if j == 0 else "")
+            ax.set_ylabel(f"{label} less oracle's" if j == 0 else "")
             ax.set_title(name if i == 0 else "")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure

@@ -134,7 +134,10 @@ def _by_classifier(estimator: Any, rows: Masked) -> Predict:
         model.set_params(
             **{name: value for name, value in given.items() if options.get(name, 0) is None}
         )
-    seen = np.ones(len(rows.y), dtype=bool) if corrects else ~np.isnan(rows.y)
+    labelled = ~np.isnan(rows.y)
+    if len(np.unique(rows.y[labelled])) < 2:  # some classifiers take one class for two
+        raise ValueError("the labelled rows have one class only")
+    seen = np.ones(len(rows.y), dtype=bool) if corrects else labelled
     model.fit(features(rows.X[seen], rows.W[seen], corrects), rows.y[seen])
     return lambda X, W: np.asarray(model.predict_proba(features(X, W, corrects)))[:, 1]
 

@@ -88,7 +88,6 @@ HIDING = (
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 NOT_EQUIVALENT = {
     TwoEquationClassifier: "its data are wider than long, which the selection models refuse",
-    ParcellingClassifier: "labels are drawn at random for rows, however much they weigh",
 }
 
 

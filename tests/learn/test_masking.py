@@ -165,6 +165,15 @@ def test_failures_are_kept_with_their_reason(data):
     assert "no such method" in str(study) and study.summary_frame()["n"].min() == 0
 
 
+def test_labels_of_one_class_fit_no_classifier(data):
+    """Some would take the one class for both."""
+    study = masking_study(
+        data, FORMULA, methods={"logistic": LogisticRegression()}, repeats=1,
+        mechanisms={"ones": lambda y, index, rng: y}, labelled_share=0.2,
+    )  # fmt: skip
+    assert study.frame["error"].tolist() == ["ValueError: the labelled rows have one class only"]
+
+
 @pytest.mark.full
 def test_processes_give_the_same_numbers_and_all_methods_run(data):
     how = {"mechanisms": {"MNAR 1": 1.0}, "repeats": 2}
