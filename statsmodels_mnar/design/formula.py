@@ -471,8 +471,11 @@ def _as_patsy_reads(
             pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
         ):
             data[name] = _by_levels(column, own, learned)
-    # Without any column the number of rows is that of the frame.
-    return data if len(codes) and rows.shape[1] else rows
+    # Without any column the number of rows is that of the frame, and so it is to be compared with
+    # where an expression may have another.
+    if not codes or codes - simple or not data:
+        return rows.assign(**{name: data[name] for name in data if data[name] is not rows[name]})
+    return data
 
 
 def _by_levels(column: pd.Series, codes: set[str], learned: patsy.DesignInfo | None) -> pd.Series:

@@ -459,15 +459,16 @@ class ProbitForm(_Common):
                     raise ValueError(
                         "soft rows have no probit form: their selection factor is another one"
                     )
-                return self._by_half_line(a, b, t, block, order)
+                return self._by_half_line(a, b, t, block, own.steepest, order)
             if own is None:
                 return near_corner(a, b, t, block.sign, order)
             terms, small = plackett(a, b, t, block.sign, own, order)
             for member, row in _in_parts(small):
                 at = block.labels(member, row)
                 exact = self._by_half_line(
-                    a[member, row][:, None], b[member, row][:, None], t[member], at, order
-                )
+                    a[member, row][:, None], b[member, row][:, None], t[member], at, own.steepest,
+                    order,
+                )  # fmt: skip
                 terms.value[member, row] = exact.value[:, 0]
                 if terms.first is not None and exact.first is not None:
                     terms.first[:, member, row] = exact.first[:, :, 0]
@@ -478,10 +479,9 @@ class ProbitForm(_Common):
         return nodes.terms(kernel, a, b, dependence[:, 0], block)
 
     def _by_half_line(
-        self, a: Tensor, b: Tensor, athrho: Tensor, block: Block, order: int
+        self, a: Tensor, b: Tensor, athrho: Tensor, block: Block, steepest: float, order: int
     ) -> RowTerms:
-        loading = math.sinh(float(athrho.abs().max()))
-        nodes = HalfNodes.build(loading, self.tol, PROBIT, a.device)
+        nodes = HalfNodes.build(math.sinh(steepest), self.tol, PROBIT, a.device)
         t = athrho[:, None]
         cosh, sinh = t.cosh(), t.sinh()
         inner = half_line(a * cosh, b, sinh[:, 0], block, nodes, PROBIT, order)

@@ -237,9 +237,9 @@ def half_line(
     reflected = torch.where(whole_line, _WHOLE_LINE, side * b)
     terms = _on_half_line(a, reflected, side * loading[:, None], block, nodes, link, order)
     value = torch.where(whole_line, terms.value - math.log(2.0), terms.value)
-    for derivatives, odd in ((terms.first, [1, 2]), (terms.second, [1, 2])):
-        if derivatives is not None:  # b, loading; ab, a loading
-            derivatives[odd] *= side
+    for derivatives in (terms.first, terms.second):
+        if derivatives is not None:  # b and loading; ab and a loading
+            derivatives[1:3] *= side
     return replace(terms, value=value)
 
 

@@ -39,6 +39,7 @@ class PlackettNodes:
 
     powers: Tensor  # (B, K, 2) what m and p are multiplied by
     weight: Tensor  # (B, 1, K) signed as athrho is
+    steepest: float  # largest |athrho|
     work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
 
     @property
@@ -57,6 +58,7 @@ class PlackettNodes:
         return cls(
             torch.as_tensor(np.stack([by_m, by_p], axis=-1), device=device),
             torch.as_tensor(weight, device=device),
+            float(np.abs(athrho).max(initial=0.0)),
         )
 
 

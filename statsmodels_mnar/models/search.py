@@ -178,8 +178,9 @@ def _foreseen(objective: Objective, starts: Floats, coef: Floats) -> Floats:
     m = mills(b)
     v = (1.0 - m * (m + b)).clamp(min=0.0)
     values = starts[:, objective.n_coef :]
-    c = torch.as_tensor([[math.tanh(form.atcorr(value))] for value in values], device=rows.device)
-    units = torch.as_tensor([[form.outcome_units(value)] for value in values], device=rows.device)
+    corr = np.array([[math.tanh(form.atcorr(value))] for value in values])
+    unit = np.array([[form.outcome_units(value)] for value in values])
+    c, units = (torch.as_tensor(v, device=rows.device) for v in (corr, unit))
     error = math.sqrt(form.link.variance)
     index = units * (a * torch.sqrt(1.0 - c**2 * (1.0 - v)) - error * c * m)  # (G, n)
     likely = weight / (2.0 + a.abs().exp())  # as the information of a logit

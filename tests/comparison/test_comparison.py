@@ -344,7 +344,8 @@ def test_precision_of_the_contrasts_follows_the_clusters():
     clustered = hausman_test(model.fit(cov_type="cluster", cov_kwds={"groups": rows.index}))
     sampled = hausman_test(fit(prob_weights=counts.astype(float)))
     correction = 1_500 / 1_499
-    assert_allclose(clustered.statistic * correction, sampled.statistic, rtol=1e-8)
+    # Two fits, each within 1e-6 standard errors of the maximum.
+    assert_allclose(clustered.statistic * correction, sampled.statistic, rtol=1e-6)
 
 
 def test_hausman_finds_selection_and_nothing_where_the_fit_is_naive(results):

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from statsmodels_mnar.kernel import full_line as fullline
 from statsmodels_mnar.kernel import half_line as halfline
-from statsmodels_mnar.kernel import integration
+from statsmodels_mnar.kernel import forms, integration
 from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
 from statsmodels_mnar.kernel.integration import DRAW_KINDS, Quadrature, Simulation, normal_draws
 from statsmodels_mnar.kernel.links import LOGIT, PROBIT
@@ -131,6 +131,9 @@ def fake_cuda(request, monkeypatch):
 
     monkeypatch.setattr(fullline, "_rows_below", rows_below)
     monkeypatch.setattr(halfline, "_rows_below", rows_below)
+    integration.legendre_rule_on.cache_clear()
+    halfline._step_rule.cache_clear()
+    monkeypatch.setattr(forms, "_in_parts", lambda small: [])  # tensors without numbers hold none
     monkeypatch.setattr(integration, "_HALVINGS", 1)  # there are no numbers to find a root of
     # What the host reads of the parameters has no number either: any will do.
     monkeypatch.setattr(
@@ -226,6 +229,7 @@ def test_newton_step_stays_on_the_device(fake_cuda, name):
     theta = torch.zeros(2, target.n_params, dtype=torch.float64, device=fake_cuda)
     free = torch.ones_like(theta, dtype=torch.bool)
     search = _Search(target, theta, free, torch.ones(2, 6, dtype=torch.float64, device=fake_cuda))
+    search.score, search.information, _ = search._model()
     search.step()
     assert_on(fake_cuda, search.theta, search.radius, search.at.value, search.at.hessian)
     score, information, _ = scaled_model(target, search.theta, free, search.at)

@@ -35,7 +35,8 @@ def of_form(t: float, y: float, order: int, tol: float = 1e-10):
 @pytest.mark.parametrize("t", CORRELATIONS)
 def test_it_equals_the_half_line(t, y):
     found, block, _ = of_form(t, y, 2)
-    half = ProbitForm(1e-13)._by_half_line(A, B, torch.tensor([t], dtype=torch.float64), block, 2)
+    at = torch.tensor([t], dtype=torch.float64)
+    half = ProbitForm(1e-13)._by_half_line(A, B, at, block, abs(t), 2)
     likely = half.value[0] > -18.0  # the others are those of the half line
     size = 1.0 + half.first.abs()
     assert ((found.value - half.value).abs()[:, likely] < 5e-10).all()
@@ -94,7 +95,7 @@ def test_small_probabilities_are_left_to_the_half_line(t, monkeypatch):
     nodes = PlackettNodes.build(at.numpy(), form.tol, CPU)
     own, small = plackett(A, B, at, block.sign, nodes, 1)
     assert 0.05 < small.double().mean() < 0.6
-    half = form._by_half_line(A, B, at, block, 1)
+    half = form._by_half_line(A, B, at, block, nodes.steepest, 1)
     assert torch.equal(found.value[~small], own.value[~small])
     torch.testing.assert_close(found.value[small], half.value[small], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found.first[:, small], half.first[:, small], rtol=1e-8, atol=1e-8)
