@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from . import bias_theory as bias_theory
     from . import comparison as comparison
     from . import datasets as datasets
+    from . import learn as learn
     from . import montecarlo as montecarlo
     from .comparison import compare, exclusion_test, hausman_test, vuong_test
     from .models.saved import from_json
     from .montecarlo import monte_carlo
     from .results.imputation import pool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MLP",
@@ -76,7 +77,7 @@ _ON_DEMAND = {
     "pool": ".results.imputation",
     "vuong_test": ".comparison",
 }
-_PARTS = ("baselines", "bias_theory", "comparison", "datasets", "montecarlo")
+_PARTS = ("baselines", "bias_theory", "comparison", "datasets", "learn", "montecarlo")
 
 
 def __getattr__(name: str) -> Any:

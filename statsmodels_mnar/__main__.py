@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .cli import EXIT_CODES, add_fit, run_command
+from .cli import EXIT_CODES, add_fit, add_predict, run_command
 from .demo import demo
 
 _REPLICATE_MOVED = """\
@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     show.set_defaults(run=lambda args: demo(args.rows, args.seed, args.out))
     add_fit(commands)
+    add_predict(commands)
     return parser
 
 

@@ -1,18 +1,13 @@
-"""The command ``fit``, from a file and two formulas to reports, and how every command ends."""
+"""The commands ``fit`` and ``predict``, on files, and how every command ends."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import lzma
 import os
+import re
 import sys
-import tarfile
 import warnings
-import zipfile
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,15 +16,15 @@ import numpy as np
 import pandas as pd
 from statsmodels.tools.sm_exceptions import ModelWarning
 
+from .files import Reading, read_chunks, read_table
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .optimize.maximize import OPTIMIZERS
+from .post.covariance import ESTIMATORS
 from .results.report import SUFFIXES, check_path
+from .tools import written_whole
 
 NOT_CONVERGED = 3
 MODELS = {"greene": GreeneSelectionLogit, "biascorr": BiasCorrLogit, "probit": ProbitSelection}
-
-# Raised over damaged archives, and no OSError as gzip's other errors are.
-_BROKEN_ARCHIVE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-_COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")  # by pandas' reading of a name
 
 EXIT_CODES = """\
 exit codes:
@@ -40,17 +35,49 @@ exit codes:
   130  interrupted
 """
 
+_FILES = (
+    "a .csv or .tsv file (compressed too), .xlsx, .xls, .ods, .dta (Stata) or .parquet, or - for "
+    "CSV on the standard input"
+)
+
 _EXAMPLES = """\
 examples:
   statsmodels-mnar fit loans.csv "default ~ income + age" "approved ~ income + age + officer"
   statsmodels-mnar fit loans.parquet "default ~ np.log(income)" "~ np.log(income) + C(officer)" \\
       --groups branch --out report.html --out report.json
-  statsmodels-mnar fit loans.csv "default ~ income" "approved ~ income + officer" \\
+  statsmodels-mnar fit loans.xlsx "default ~ income" "approved ~ income + officer" \\
       --model biascorr
 
 A selection formula without a left side, "~ x + z", means "the outcome is observed". Formulas may
 use np (numpy) and what patsy knows: C(), I(), center(), bs(), ...
 """
+
+
+# What messages of the package advise in Python, as this program has it.
+_ADVICE = (
+    (r"Try other start_params, a larger maxiter,", "Try a larger --maxiter,"),
+    (r"a ridge penalty\b", "a ridge penalty (--penalty 1e-4)"),
+    (r"\bpenalty=([\de.-]+)", r"--penalty \1"),
+    (r"normalization='(\w+)'", r"--normalization \1"),
+    (r"normalization=\{'(\w+)': ([\d.]+)\}", r"--normalization \1=\2"),
+    (r"method='(\w+)'", r"--method \1"),
+    (r"cov_type='(\w+)'", r"--cov-type \1"),
+    (r"missing='(\w+)'", r"--missing \1"),
+    (r"device='(\w+)'", r"--device \1"),
+)
+
+
+def in_options(text: str) -> str:
+    """Say the keywords of Python in a message as options of the command.
+
+    Examples
+    --------
+    >>> in_options("Use method='sgd' or normalization='loading'.")
+    'Use --method sgd or --normalization loading.'
+    """
+    for python, option in _ADVICE:
+        text = re.sub(python, option, text)
+    return text
 
 
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
@@ -62,7 +89,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     args = parser.parse_args(argv)
 
     def say_warning(message: Warning | str, *where: Any, **options: Any) -> None:
-        print(f"{parser.prog}: warning: {message}", file=sys.stderr)
+        print(f"{parser.prog}: warning: {in_options(str(message))}", file=sys.stderr)
 
     try:
         with warnings.catch_warnings():
@@ -79,7 +106,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         print(f"{parser.prog}: interrupted", file=sys.stderr)
         return 130
     except (ValueError, ImportError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"{parser.prog}: {in_options(str(error))}", file=sys.stderr)
         return 2
     return code
 
@@ -89,12 +116,11 @@ def add_fit(commands: Any) -> None:
     parser = commands.add_parser(
         "fit",
         help="fit a model to a file and write a report",
-        description="Fit a selection model to a CSV or Parquet file, print its summary and write "
-        "reports.",
+        description="Fit a selection model to a file, print its summary and write reports.",
         epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", help="a .csv, .tsv or .parquet file (compressed CSV too), or -")
+    parser.add_argument("data", help=_FILES)
     parser.add_argument("formula", help='the outcome equation, "y ~ x"')
     parser.add_argument("select_formula", help='the selection equation, "s ~ x + z" or "~ x + z"')
     parser.add_argument(
@@ -108,7 +134,7 @@ def add_fit(commands: Any) -> None:
         "or fixed values: sigma=1, rho=0.5, sigma=1,rho=0.5",
     )  # fmt: skip
     parser.add_argument(
-        "--cov-type", choices=["nonrobust", "OPG", "HC0", "HC1", "cluster", "stacked"],
+        "--cov-type", choices=[*ESTIMATORS, "stacked"],
         help="standard errors (default: nonrobust; with --prob-weights HC0; biascorr stacked)",
     )  # fmt: skip
     parser.add_argument(
@@ -127,11 +153,14 @@ def add_fit(commands: Any) -> None:
         "--missing", choices=["drop", "raise"], default="drop",
         help="rows with missing covariates (default drop)",
     )  # fmt: skip
-    parser.add_argument("--method", choices=["newton", "bfgs", "lbfgs"], default="newton")
+    parser.add_argument(
+        "--method", choices=list(OPTIMIZERS), default="newton",
+        help="optimiser (default newton); sgd is the paper's early-stopped descent",
+    )  # fmt: skip
     parser.add_argument("--maxiter", type=int, help="limit on iterations")
     parser.add_argument("--alpha", type=float, default=0.05, help="of intervals (default 0.05)")
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, ...")
-    parser.add_argument("--sep", help="separator of the CSV file (default: a comma; .tsv: a tab)")
+    _add_reading(parser)
     parser.add_argument(
         "--out", action="append", default=[], metavar="FILE",
         help=f"write a report: {', '.join(SUFFIXES)}; may be given several times",
@@ -145,12 +174,23 @@ def add_fit(commands: Any) -> None:
     parser.set_defaults(run=run_fit)
 
 
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how a file is read."""
+    parser.add_argument("--sep", help="separator of a CSV file (default: found in the file)")
+    parser.add_argument("--decimal", choices=[".", ","], help="decimal mark of a CSV file")
+    parser.add_argument("--encoding", help="of a CSV file, such as cp1252 (default: utf-8)")
+    parser.add_argument("--sheet", help="of an Excel file, by name or number (default: the first)")
+
+
+def _reading(args: argparse.Namespace) -> Reading:
+    return Reading(args.sep, args.decimal, args.encoding, args.sheet)
+
+
 def run_fit(args: argparse.Namespace) -> tuple[str, int]:
     """The summary and the exit code; reports are written on the way."""
     for path in args.out:
         check_path(path)
-    if not 0.0 < args.alpha < 1.0:
-        raise ValueError(f"--alpha {args.alpha:g} must lie between 0 and 1")
+    _check_alpha(args.alpha)
     figures = find_spec("matplotlib") is not None
     if not figures and any(path.lower().endswith(".html") for path in args.out):
         print(
@@ -159,7 +199,7 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
             file=sys.stderr,
         )
     progress = sys.stderr.isatty() if args.progress is None else args.progress
-    data = read_table(args.data, args.sep)
+    data = read_table(args.data, _reading(args))
     how = _covariance(args, data)
     if args.penalty is not None:
         how["penalty"] = args.penalty
@@ -168,6 +208,11 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
         results.report(path, title=args.title, alpha=args.alpha, figures=figures, progress=progress)
     text = "" if args.quiet else str(results.summary(alpha=args.alpha))
     return text, 0 if results.converged else NOT_CONVERGED
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"--alpha {alpha:g} must lie between 0 and 1")
 
 
 def _model(args: argparse.Namespace, data: pd.DataFrame) -> Any:
@@ -228,78 +273,174 @@ def parse_normalization(text: str) -> str | dict[str, float]:
     return fixed
 
 
-def read_table(path: str, sep: str | None = None) -> pd.DataFrame:
-    """The file as a frame; what is wrong with it is said in one sentence.
-
-    Parameters
-    ----------
-    path : str
-        CSV (compressed or not), .tsv, .parquet, or "-" for CSV on the standard input.
-    sep : str, optional
-        Separator of a CSV file.
-    """
-    file = Path(path)
-    if path != "-" and not file.is_file():
-        raise ValueError(f"{path}: {'is a folder' if file.is_dir() else 'no such file'}")
-    if file.suffix.lower() in (".parquet", ".pq"):
-        data = _read_parquet(path)
-    else:
-        data = _read_csv(path, sep or ("\t" if ".tsv" in file.suffixes else ","))
-    if data.empty:
-        raise ValueError(f"{path}: has no rows")
-    return data
+# -- predict ---------------------------------------------------------------------------------------
 
 
-def _read_csv(path: str, sep: str) -> pd.DataFrame:
-    if len(sep) != 1 or sep in '\r\n"':
-        raise ValueError(f"--sep {sep!r} must be one character; a tab is $'\\t'")
-    try:
-        # The standard input can be read once only.
-        source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
-        data = pd.read_csv(source, sep=sep, low_memory=False)
-        if path == "-":
-            source.seek(0)
-            _check_fields(source, sep, path)
-        elif Path(path).suffix.lower() not in _COMPRESSED:  # which have checks of their own
-            with open(path, encoding="utf-8-sig", newline="") as lines:
-                _check_fields(lines, sep, path)
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path}: the file is empty") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text file in UTF-8 ({error.reason})") from None
-    except (pd.errors.ParserError, csv.Error) as error:
-        detail = str(error).strip()
+ALL = ("mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00")
+_CHUNK = 100_000  # rows
+_DIGITS = 6
+_SCORES = (".csv", ".tsv", ".parquet")
+
+_PREDICT_EXAMPLES = """\
+examples:
+  statsmodels-mnar fit loans.csv "default ~ income" "approved ~ income + officer" --out fit.json
+  statsmodels-mnar predict fit.json new.csv --out scored.csv
+  statsmodels-mnar predict fit.json new.csv --which mean-unselected --interval --keep id
+
+probabilities, of y (the outcome) and s (selection):
+  mean              P(y = 1) in the population
+  mean-selected     P(y = 1 given s = 1)
+  mean-unselected   P(y = 1 given s = 0)
+  prob-select       P(s = 1)
+  p11 p10 p01 p00   P(y, s), y first
+  linear, linear-select   the indices of the two equations
+"""
+
+
+def add_predict(commands: Any) -> None:
+    """The parser of ``predict``."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict for the rows of a file from what fit wrote",
+        description="Add predicted probabilities to the rows of a file. Large files are read in "
+        "parts; the columns needed are those of the formulas that the probability depends on.",
+        epilog=f"{_PREDICT_EXAMPLES}\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("results", help="the .json file that fit --out wrote")
+    parser.add_argument("data", help=_FILES)
+    parser.add_argument(
+        "--which", action="append", choices=[*ALL, "linear", "linear-select", "all"],
+        metavar="NAME", help="what to predict (default mean); several times, or all probabilities",
+    )  # fmt: skip
+    parser.add_argument(
+        "--interval", action="store_true", help="add standard errors and the ends of intervals"
+    )
+    parser.add_argument("--alpha", type=float, default=0.05, help="of intervals (default 0.05)")
+    parser.add_argument(
+        "--keep", action="append", metavar="COLUMN",
+        help="write only these columns of the data beside the predictions (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", metavar="FILE",
+        help=f"where to write: {', '.join(_SCORES)} (default: CSV on the standard output)",
+    )  # fmt: skip
+    _add_reading(parser)
+    parser.set_defaults(run=run_predict)
+
+
+def run_predict(args: argparse.Namespace) -> str:
+    """Write the predictions; return what was written where, nothing if that is the output."""
+    from .models.saved import from_json
+
+    if args.out is not None:
+        check_path(args.out, _SCORES)
+    _check_alpha(args.alpha)
+    results = from_json(Path(args.results))
+    if results.model.design.outcome_spec is None:
         raise ValueError(
-            f"{path}: not a table separated by {sep!r} ({detail}); see --sep"
-        ) from None
-    except _BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path}: a broken archive ({error})") from None
-    if data.shape[1] == 1 and sep not in data.columns[0] and ";" in str(data.columns[0]):
-        raise ValueError(f"{path}: its header has semicolons and no {sep!r}; use --sep ';'")
-    return data
-
-
-def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:
-    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields."""
-    rows = csv.reader(lines, delimiter=sep)
-    header = next(row for row in rows if row)
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
-    if repeated:
-        raise ValueError(
-            f"{path}: its header has more than one column {', '.join(repeated)}; rename them"
+            f"{args.results}: has no record of what its formulas learned, because they use "
+            "functions of their own or the file is of version 0.1; fit again, or predict in Python "
+            "with from_json(..., model=)"
         )
-    for row in rows:
-        if len(row) != len(header) and any(row):
-            raise ValueError(
-                f"{path}: line {rows.line_num} has {len(row)} fields and the header "
-                f"{len(header)}; the file is cut short, or separated by something else (--sep)"
-            )
+    wanted = list(dict.fromkeys(args.which or ["mean"]))
+    if "all" in wanted:
+        wanted = [*ALL, *(name for name in wanted if name.startswith("linear"))]
+    frames = (
+        _scored(results, chunk, wanted, args)
+        for chunk in read_chunks(args.data, _CHUNK, _reading(args))
+    )
+    if args.out is None:
+        _write_csv(frames, sys.stdout, args)
+        return ""
+    with written_whole(Path(args.out)) as beside:
+        if args.out.lower().endswith(".parquet"):
+            rows, means = _write_parquet(frames, beside)
+        else:
+            with beside.open("w", encoding=args.encoding or "utf-8", newline="") as file:
+                rows, means = _write_csv(frames, file, args)
+    shown = ", ".join(f"{name} {means[name]:.3f}" for name in wanted)
+    return f"{rows:,} rows in {args.out}; on average {shown}"
 
 
-def _read_parquet(path: str) -> pd.DataFrame:
+def _scored(
+    results: Any, data: pd.DataFrame, wanted: list[str], args: argparse.Namespace
+) -> pd.DataFrame:
+    """The columns to keep and the predictions."""
+    if args.keep is not None:
+        for name in args.keep:
+            _check_column(name, data, "--keep")
+    kept = data if args.keep is None else data[args.keep]
+    found = {}
+    for name in wanted:
+        if args.interval:
+            frame = results.get_prediction(data, which=name).summary_frame(args.alpha)
+            for column, suffix in zip(frame, ("", "_se", "_lower", "_upper"), strict=True):
+                found[name + suffix] = np.asarray(frame[column])
+        else:
+            found[name] = np.asarray(results.predict(data, which=name))
+    twice = [name for name in found if name in kept.columns]
+    if twice:
+        raise ValueError(
+            f"the data have columns {', '.join(twice)} already; leave them out by naming those to "
+            "keep with --keep, or rename them"
+        )
+    scores = pd.DataFrame(found, index=data.index).round(_DIGITS)
+    return pd.concat([kept, scores], axis=1)
+
+
+def _write_csv(
+    frames: Iterator[pd.DataFrame], file: Any, args: argparse.Namespace
+) -> tuple[int, pd.Series]:
+    """Write in the manner of the file that was read, as far as that was said."""
+    sep = args.sep or ("\t" if str(args.out).lower().endswith(".tsv") else None)
+    sep = sep or (";" if args.decimal == "," else ",")
+    rows, sums, known = 0, pd.Series(dtype=float), pd.Series(dtype=float)
+    for frame in frames:
+        frame.to_csv(file, index=False, sep=sep, decimal=args.decimal or ".", header=rows == 0)
+        rows, sums, known = _counted(frame, rows, sums, known)
+    return rows, _means(rows, sums, known)
+
+
+def _write_parquet(frames: Iterator[pd.DataFrame], path: Path) -> tuple[int, pd.Series]:
     try:
-        return pd.read_parquet(path)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     except ImportError:
-        raise ValueError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    except Exception as error:  # pyarrow's are of many classes, and all of them about the file
-        raise ValueError(f"{path}: not a Parquet file that can be read ({error})") from None
+        raise ValueError("--out: writing Parquet needs pyarrow: pip install pyarrow") from None
+    rows, sums, known = 0, pd.Series(dtype=float), pd.Series(dtype=float)
+    writer: Any = None
+    try:
+        for frame in frames:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            writer = pq.ParquetWriter(path, table.schema) if writer is None else writer
+            writer.write_table(table.cast(writer.schema))
+            rows, sums, known = _counted(frame, rows, sums, known)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows, _means(rows, sums, known)
+
+
+def _counted(
+    frame: pd.DataFrame, rows: int, sums: pd.Series, known: pd.Series
+) -> tuple[int, pd.Series, pd.Series]:
+    numbers = frame.select_dtypes("number")
+    return (
+        rows + len(frame),
+        sums.add(numbers.sum(), fill_value=0.0),
+        known.add(numbers.notna().sum(), fill_value=0.0),
+    )
+
+
+def _means(rows: int, sums: pd.Series, known: pd.Series) -> pd.Series:
+    if not rows:
+        raise ValueError("the data have no rows")
+    missing = int(rows - known.iloc[-1])
+    if missing:
+        print(
+            f"statsmodels-mnar: warning: {missing:,} of {rows:,} rows have a missing covariate and "
+            "get no prediction",
+            file=sys.stderr,
+        )
+    return sums / known.where(known > 0)

@@ -12,6 +12,7 @@ from .baselines import IPWLogit, NaiveLogit, OracleLogit
 from .comparison import Comparison, compare, plot_coefficients
 from .datasets import Simulated, simulate_greene
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from .results.drawing import legend_above
 from .results.page import png
 from .tools import write_whole
 
@@ -59,7 +60,7 @@ def demo(n: int = 5_000, seed: int = 0, out: str | Path | None = None) -> str:
         f"What it shows\n{_shares(simulated.data, fits)}",
     ]
     if out is not None:
-        parts.append(_save(fits, Path(out)))
+        parts.append(_save(simulated, fits, Path(out)))
     return "\n\n".join(parts)
 
 
@@ -114,7 +115,7 @@ def _shares(data: pd.DataFrame, fits: Comparison) -> str:
     )
 
 
-def _save(fits: Comparison, folder: Path) -> str:
+def _save(simulated: Simulated, fits: Comparison, folder: Path) -> str:
     """Write the figures and the report; say where."""
     greene = fits.results["greene"]
     drawn = find_spec("matplotlib") is not None
@@ -122,13 +123,63 @@ def _save(fits: Comparison, folder: Path) -> str:
     title = "Demonstration: labels missing not at random"
     greene.report(folder / names[0], title=title, figures=drawn)
     if drawn:
-        pictures = {
-            "effects.png": plot_coefficients(fits, "margeff"),
-            "profile.png": greene.plot_profile("error_corr"),
-            "probabilities.png": greene.plot_probabilities("x1"),
-        }
+        pictures = _pictures(simulated, fits)
         for name, ax in pictures.items():
             write_whole(folder / name, png(ax.figure, 100))
         names += pictures
     without = "" if drawn else " Figures need matplotlib: pip install 'statsmodels-mnar[plot]'."
     return f"In {folder}: {', '.join(names)}.{without}"
+
+
+def _pictures(simulated: Simulated, fits: Comparison) -> dict[str, Any]:
+    """Draw the axes by file name; the truth is in black, and a title says what is seen."""
+    greene, truth = fits.results["greene"], simulated.truth
+    loading = truth["sigma"] * truth["rho"]
+    known = [truth.get(name, loading) for name in greene.params.index]
+    at_truth = greene._at_params(pd.Series(known, index=greene.params.index))
+
+    effects = plot_coefficients(fits, "margeff")
+    true = at_truth.get_margeff()
+    true_effects = dict(zip(true.names, true.margeff, strict=True))
+    shown = [label.get_text() for label in effects.get_yticklabels()]
+    for place, name in enumerate(shown):
+        effects.plot(
+            [true_effects[name]] * 2, [place - 0.45, place + 0.45], color="black",
+            label=None if place else "truth",
+        )  # fmt: skip
+    table = fits.margeff
+    right = [
+        method
+        for method in fits.results
+        if all(
+            abs(table.loc[name, method].iloc[0] - true_effects[name])
+            <= 1.96 * table.loc[name, method].iloc[1]
+            for name in shown
+        )
+    ]
+    _titled(effects, f"Intervals that contain every true effect: {', '.join(right) or 'none'}")
+
+    profile = greene.profile("error_corr")
+    low, high = profile.interval
+    there = at_truth.error_corr
+    drawn = greene.plot_profile(profile)
+    drawn.axvline(there, color="black", linewidth=1.5, label=f"truth {there:.3g}")
+    covers = "contains" if low <= there <= high else "misses"
+    zero = "not zero" if low > 0 or high < 0 else "and zero"
+    _titled(drawn, f"The interval of the error correlation {covers} the truth, {zero}")
+
+    probabilities = greene.plot_probabilities("x1")
+    along = at_truth.probabilities_along("x1")
+    for number, which in enumerate(along.columns.unique(0)):
+        probabilities.plot(
+            along.index, along[which]["predicted"], color="black", linewidth=1.0, linestyle=":",
+            label=None if number else "truth",
+        )  # fmt: skip
+    _titled(probabilities, "Labelled rows have y = 1 more often than unlabelled ones like them")
+    return {"effects.png": effects, "profile.png": drawn, "probabilities.png": probabilities}
+
+
+def _titled(ax: Any, title: str) -> None:
+    """Set a title above the legend, at the left."""
+    legend_above(ax)
+    ax.figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize="medium")

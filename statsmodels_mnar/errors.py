@@ -29,14 +29,18 @@ __all__ = [
 ]
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
+_MORE = "See docs/troubleshooting."  # a page that goes by the messages
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside the package that led here, which is the user's."""
+    """Warn at the line outside the package that led here, which is the user's.
+
+    The text ends with the page that says what to do.
+    """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
+    warnings.warn(f"{text} {_MORE}", category, stacklevel=level)
 
 
 class DesignError(ValueError):
@@ -52,6 +56,13 @@ class DesignError(ValueError):
     ...
     statsmodels_mnar.errors.DesignError: ...
     """
+
+
+class _LookedUp:
+    """An error whose message ends with the page that says what to do."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {_MORE}"
 
 
 class MissingDataError(DesignError, sm.MissingDataError):
@@ -71,7 +82,7 @@ class MissingDataError(DesignError, sm.MissingDataError):
     """
 
 
-class SingularDesignError(DesignError):
+class SingularDesignError(_LookedUp, DesignError):
     """The columns of a design are linearly dependent on the rows that identify them.
 
     Examples
@@ -88,7 +99,7 @@ class SingularDesignError(DesignError):
     """
 
 
-class NoVariationError(DesignError):
+class NoVariationError(_LookedUp, DesignError):
     """The outcome or the selection indicator takes one value only.
 
     Examples
@@ -131,7 +142,7 @@ class NotInMemoryError(AbsentError, DesignError):
     """
 
 
-class PerfectSeparationError(DesignError, sm.PerfectSeparationError):
+class PerfectSeparationError(_LookedUp, DesignError, sm.PerfectSeparationError):
     """A linear combination of columns predicts a binary variable perfectly: no finite maximum.
 
     Examples
@@ -209,7 +220,7 @@ class IntegrationAccuracyWarning(sm.ModelWarning):
 
 
 class WeakIdentificationWarning(sm.ModelWarning):
-    """The maximum lies on a ridge: the data hardly tell some parameters apart.
+    """The maximum lies on a ridge: the data hardly identify some parameters separately.
 
     Examples
     --------

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,9 @@ class MonteCarlo:
             what = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
             lines.append(f"{name}: {reasons.total()} failed{f' ({what})' if what else ''}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _share(name: str, values: pd.Series) -> dict[str, float]:

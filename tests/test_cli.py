@@ -11,8 +11,9 @@ import pytest
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.__main__ import main
-from statsmodels_mnar.cli import parse_normalization, read_table
+from statsmodels_mnar.cli import parse_normalization
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.files import Reading, _found_separator, read_table
 
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")
 
@@ -31,6 +32,11 @@ def folder(data, tmp_path_factory):
     data.to_csv(folder / "data.csv.gz", index=False)
     data.to_csv(folder / "data.tsv", index=False, sep="\t")
     data.to_csv(folder / "semicolons.csv", index=False, sep=";")
+    data.to_csv(folder / "commas.csv", index=False, sep=";", decimal=",")
+    latin = data.assign(ort="Köln").to_csv(index=False)
+    (folder / "latin.csv").write_bytes(latin.encode("cp1252"))
+    (folder / "excel.csv").write_bytes(b"PK\x03\x04 and so on")
+    (folder / "bad.xlsx").write_text("no workbook")
     (folder / "empty.csv").touch()
     (folder / "header.csv").write_text("y,x1\n")
     (folder / "ragged.csv").write_text("a,b\n1,2\n3,4,5,6\n")
@@ -96,7 +102,7 @@ def test_two_ways_of_clustering(here, capsys):
     assert "cluster" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.tsv"])
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.tsv", "semicolons.csv"])
 def test_files_are_read(name, here, data):
     pd.testing.assert_frame_equal(read_table(name), data)
 
@@ -105,6 +111,36 @@ def test_parquet_is_read(data, tmp_path):
     pytest.importorskip("pyarrow")
     data.to_parquet(tmp_path / "data.parquet")
     pd.testing.assert_frame_equal(read_table(str(tmp_path / "data.parquet")), data)
+
+
+def test_files_of_other_programs_are_read(data, here, tmp_path):
+    pytest.importorskip("openpyxl")
+    data.to_excel(tmp_path / "data.xlsx", index=False, sheet_name="loans")
+    data.to_stata(tmp_path / "data.dta", write_index=False)
+    for name, how in (
+        ("data.xlsx", Reading(sheet="loans")),
+        ("data.xlsx", None),
+        ("data.dta", None),
+    ):
+        found = read_table(str(tmp_path / name), how)
+        pd.testing.assert_frame_equal(found, data, check_dtype=False)
+    with pytest.raises(ValueError, match=r"not an Excel file that can be read .*index 1"):
+        read_table(str(tmp_path / "data.xlsx"), Reading(sheet="2"))
+    pd.testing.assert_frame_equal(read_table("commas.csv", Reading(decimal=",")), data)
+    assert set(read_table("latin.csv", Reading(encoding="cp1252"))["ort"]) == {"Köln"}
+
+
+def test_values_of_stata_stay_numbers(data, tmp_path):
+    labelled = data.assign(s=pd.Categorical(np.where(data.s == 1, "yes", "no")))
+    labelled.to_stata(tmp_path / "labels.dta", write_index=False)
+    assert read_table(str(tmp_path / "labels.dta"))["s"].tolist() == data["s"].tolist()
+
+
+def test_separators_are_found():
+    for sep in ",;|\t":
+        lines = [f"a{sep}b{sep}c\n", f'1{sep}"x, y; z"{sep}3,5\n' if sep != "," else "1,2,3\n"]
+        assert _found_separator(lines) == sep
+    assert _found_separator(["single\n", "1\n"]) == ","
 
 
 def test_standard_input_is_read(data, monkeypatch):
@@ -169,7 +205,11 @@ FILES = [
     ("header.csv", "has no rows"),
     ("ragged.csv", "not a table separated by ','"),
     ("binary.csv", "not a text file in UTF-8"),
-    ("semicolons.csv", "use --sep ';'"),
+    ("commas.csv", "x1 has numbers such as"),
+    ("commas.csv", "use --decimal ,"),
+    ("latin.csv", "try --encoding cp1252"),
+    ("excel.csv", "this looks like an Excel file; give it a name that ends in .xlsx"),
+    ("bad.xlsx", "bad.xlsx: not an Excel file"),
 ]
 EQUATIONS = [
     (("y ~ x1 + nope", FORMULAS[1]), "uses 'nope', which is neither a column of data"),
@@ -177,11 +217,12 @@ EQUATIONS = [
     (("y ~ x1 +", FORMULAS[1]), "cannot evaluate 'y ~ x1 +'"),
     (("y x1", FORMULAS[1]), "must have one '~'"),
     (("y ~ np.foo(x1)", FORMULAS[1]), "has no attribute 'foo'"),
+    (("y ~ log(x1)", FORMULAS[1]), "Write np.log(...)."),
     (("x1 ~ x2", FORMULAS[1]), "must be 0/1 or boolean"),
 ]
 OPTIONS = [
     (["--normalization", "sigma=a"], "'a' is not a number"),
-    (["--normalization", "lod"], "normalization='lod' is unknown"),
+    (["--normalization", "lod"], "--normalization lod is unknown"),
     (["--groups", "nope"], "--groups 'nope' is not a column"),
     (["--prob-weights", "nope"], "--prob-weights 'nope' is not a column"),
     (["--groups", "branch", "--cov-type", "HC0"], "belongs to --cov-type cluster"),
@@ -189,8 +230,8 @@ OPTIONS = [
     (["--out", "x.pdf"], "must end in one of .html, .tex, .json"),
     (["--out", "nowhere/x.html"], "'nowhere' does not exist"),
     (["--alpha", "2"], "must lie between 0 and 1"),
-    (["--penalty", "-1"], "penalty=-1.0"),
-    (["--device", "abacus"], "device='abacus'"),
+    (["--penalty", "-1"], "--penalty -1.0"),
+    (["--device", "abacus"], "--device abacus is not a torch device"),
 ]
 
 
@@ -242,3 +283,88 @@ def test_options_are_checked_before_the_data_are_read(tmp_path, capsys):
 )
 def test_normalizations(text, meant):
     assert parse_normalization(text) == meant
+
+
+# -- predict ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted(folder, data):
+    results = ProbitSelection.from_formula(*FORMULAS, data).fit()
+    results.to_json(folder / "fit.json")
+    return results
+
+
+def predict(*arguments: str) -> int:
+    return main(["predict", "fit.json", *arguments])
+
+
+def test_predictions_are_those_of_python(fitted, here, data, tmp_path, capsys):
+    out = tmp_path / "scored.csv"
+    assert predict("commas.csv", "--decimal", ",", "--which", "all", "--out", str(out)) == 0
+    assert "1,000 rows in " in capsys.readouterr().out
+    scored = pd.read_csv(out, sep=";", decimal=",")
+    assert list(scored)[: len(data.columns)] == list(data)
+    for which in ("mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p00"):
+        np.testing.assert_allclose(scored[which], fitted.predict(data, which=which), atol=1e-6)
+
+
+def test_parts_of_a_file_give_the_numbers_of_the_whole(fitted, here, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("statsmodels_mnar.cli._CHUNK", 300)
+    for name in ("scored.csv", "scored.parquet"):
+        out = tmp_path / name
+        assert predict("data.csv", "--keep", "z", "--interval", "--out", str(out)) == 0
+        scored = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)
+        assert list(scored) == ["z", "mean", "mean_se", "mean_lower", "mean_upper"]
+        whole = fitted.get_prediction(data).summary_frame()
+        np.testing.assert_allclose(scored["mean_lower"], whole["ci_lower"], atol=1e-6)
+        assert scored["z"].tolist() == data["z"].tolist()
+
+
+def test_without_out_predictions_are_printed_and_gaps_are_counted(fitted, here, data, capsys):
+    data.assign(x1=data.x1.where(data.index > 4)).to_csv(here / "gaps.csv", index=False)
+    assert predict("gaps.csv", "--keep", "branch") == 0
+    printed, said = capsys.readouterr()
+    scored = pd.read_csv(io.StringIO(printed))
+    assert list(scored) == ["branch", "mean"]
+    assert scored["mean"].isna().sum() == 5
+    assert "5 of 1,000 rows have a missing covariate" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.csv"], "nowhere.csv: no such file"),
+        (["data.csv", "--keep", "nope"], "--keep 'nope' is not a column"),
+        (["data.csv", "--out", "x.xlsx"], "must end in one of .csv, .tsv, .parquet"),
+        (["data.csv", "--alpha", "2"], "must lie between 0 and 1"),
+        (["scored.csv"], "have columns mean already"),
+        (["ragged.csv"], "data lacks the column(s) x1, x2"),
+    ],
+)
+def test_what_cannot_be_predicted(arguments, message, fitted, here, data, capsys):
+    data.assign(mean=1.0).to_csv(here / "scored.csv", index=False)
+    (here / "ragged.csv").write_text("a,b\n1,2\n")
+    assert predict(*arguments) == 2
+    check_message(message, capsys)
+
+
+def test_results_without_a_record_of_formulas_say_so(fitted, here, capsys):
+    record = json.loads((here / "fit.json").read_text()) | {"terms": None}
+    (here / "old.json").write_text(json.dumps(record))
+    assert main(["predict", "old.json", "data.csv"]) == 2
+    check_message("has no record of what its formulas learned", capsys)
+
+
+# -- advice ----------------------------------------------------------------------------------------
+
+
+def test_advice_names_options_of_the_command(here, capsys):
+    assert fit("--maxiter", "1") == 3
+    said = capsys.readouterr().err
+    assert "--maxiter" in said and "--penalty 1e-4" in said
+    assert "start_params" not in said
+    separated = ("y ~ x1", "s ~ x1 + z + C(s)")
+    assert fit(formulas=separated) == 2
+    said = capsys.readouterr().err
+    assert "--penalty 1e-4" in said and "--method sgd" in said and "'" not in said.partition(":")[2]

@@ -195,7 +195,7 @@ table = pd.DataFrame(rows).T
 print(table.round(4).to_string())
 for name in ("Greene", "BiasCorr"):
     last = table.loc[name].iloc[-1]
-    stays = abs(last.bias) > 3 * last.bias_mcse
+    stays = abs(last.bias) > 2 * last.bias_mcse
     words = "a bias that the larger sample does not remove" if stays else "no bias that shows"
     print(f"{name}: {words} ({last.bias:+.4f}, Monte Carlo error {last.bias_mcse:.4f}).")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -91,6 +92,9 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def compare(
@@ -198,7 +202,7 @@ def _fit(
         model = kind.from_formula(*formulas, **own, **model_options)
         try:
             fitted[name] = model.fit(**how)
-        except ValueError as error:  # of a model that these data do not bear
+        except ValueError as error:  # a model that cannot be fitted to these data
             if name == "naive":
                 raise
             failed[name] = f"{type(error).__name__}: {error}"
@@ -262,7 +266,7 @@ def _arrange(
 
 
 def _same_rows(one: Design, other: Design) -> bool:
-    """By their labels and outcomes; an oracle knows more of these than other fits do."""
+    """Whether fits have the same rows, by labels and outcomes; an oracle knows more of these."""
     if not one.index.equals(other.index):
         return False
     both = one.labelled & other.labelled

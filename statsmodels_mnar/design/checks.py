@@ -406,7 +406,7 @@ def check_exclusion(design: Design) -> None:
         warn(
             f"no exclusion restriction: the selection equation ({listing(design.select_names)}) "
             f"has no variable that the outcome equation ({listing(design.outcome_names)}) lacks. "
-            "Selection and outcome are told apart by functional form alone. Add to the selection "
+            "The model is identified by its functional form alone. Add to the selection "
             "equation a variable that moves selection but not the outcome.",
             NoExclusionRestrictionWarning,
         )

@@ -20,6 +20,7 @@ from patsy.build import design_matrix_builders
 from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, NotInMemoryError, listing
+from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
 from .expressions import IN_PARTITIONS, by_row, check_alone, differing
 from .formula import (
@@ -37,7 +38,6 @@ from .formula import (
 )
 from .values import (
     Dropped,
-    Floats,
     Missing,
     WeightKind,
     check_binary,
@@ -71,7 +71,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedDesign:
-    """In place of a `Design`, whose arrays of the length of the data it does not have."""
+    """What is known of the design of data in partitions: a `Design` without its rows."""
 
     outcome_names: tuple[str, ...]
     select_names: tuple[str, ...]
@@ -101,7 +101,7 @@ class PartitionedDesign:
 
     @property
     def counted(self) -> PartitionedDesign:
-        """See `Design`; nothing here is known row by row."""
+        """This design: which rows have weight zero is not known here."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -134,8 +134,10 @@ class SavedDesign(PartitionedDesign):
         dropped: Dropped,
         counts: Counts,
         has_constant: bool,
+        outcome_spec: FormulaSpec | None = None,
+        select_spec: FormulaSpec | None = None,
     ) -> Self:
-        """From the names and the counts; all else is unknown."""
+        """Build the design from names and counts; all else is unknown."""
         p, k = len(outcome_names), len(select_names)
         unknown, nothing = np.full(p + k, np.nan), np.empty(0)
         names = (outcome_names, select_names, outcome_name, select_name)
@@ -146,8 +148,8 @@ class SavedDesign(PartitionedDesign):
         false = np.zeros((p, k), dtype=bool)
         columns = Columns(unknown, unknown, np.zeros(p + k, dtype=bool), false)
         return cls(
-            *names, None, None, weight_kind, frozenset(), dropped, counts, columns, sketch, 0,
-            has_constant,
+            *names, outcome_spec, select_spec, weight_kind, frozenset(), dropped, counts, columns,
+            sketch, 0, has_constant,
         )  # fmt: skip
 
     def refuse(self, what: str) -> NoReturn:
@@ -156,17 +158,23 @@ class SavedDesign(PartitionedDesign):
             "from_json(..., model=) a model of them, or pass exog and exog_select to predict"
         )
 
+    def takes_designs(self, exog: Any, exog_select: Any) -> bool:
+        """Whether frames are designs, by the names of their columns, and not data for formulas."""
+        given = (exog, self.outcome_names), (exog_select, self.select_names)
+        return all(set(f.columns) == set(c) for f, c in given if isinstance(f, pd.DataFrame))
+
     def check_columns(self, exog: Any, exog_select: Any) -> None:
-        """Refuse frames that are data, not designs: formulas of a file are not evaluated."""
+        """Refuse data where designs are needed: the file has no record of its formulas."""
         for name, frame, columns in (
             ("exog", exog, self.outcome_names),
             ("exog_select", exog_select, self.select_names),
         ):
             if isinstance(frame, pd.DataFrame) and set(frame.columns) != set(columns):
                 raise DesignError(
-                    f"{name} must have the columns {', '.join(columns)} of the design: results "
-                    "read from a file evaluate no formulas. Build the model from your own formulas "
-                    "and data and pass it as from_json(..., model=) to predict from data."
+                    f"{name} must have the columns {', '.join(columns)} of the design: the file of "
+                    "these results has no record of what their formulas learned. Build the model "
+                    "from your own formulas and data and pass it as from_json(..., model=) to "
+                    "predict from data."
                 )
 
 

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
+from ..types import Floats, Mask
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
 from .terms import PenalisedTerm, Terms, Wanted, all_columns, learn_all, plain_values, read_terms
 from .values import (
     Dropped,
-    Floats,
-    Mask,
     Missing,
     WeightKind,
     as_frame,
@@ -42,7 +41,7 @@ from .values import (
 )
 
 
-def _lines(
+def unpenalised_columns(
     matrix: Floats, names: tuple[str, ...], terms: tuple[PenalisedTerm, ...], equation: str
 ) -> tuple[Floats, tuple[str, ...]]:
     """Ordinary columns of a design, and the unpenalised directions of its terms."""
@@ -117,8 +116,10 @@ class Design:
         """
         if not self.penalised:
             return self
-        X, outcome_names = _lines(self.X, self.outcome_names, self.penalised, "outcome")
-        W, select_names = _lines(self.W, self.select_names, self.penalised, "select")
+        X, outcome_names = unpenalised_columns(
+            self.X, self.outcome_names, self.penalised, "outcome"
+        )
+        W, select_names = unpenalised_columns(self.W, self.select_names, self.penalised, "select")
         return replace(
             self, X=X, W=W, outcome_names=outcome_names, select_names=select_names,
             outcome_spec=None, select_spec=None, penalised=(),
@@ -527,7 +528,7 @@ def read_rows(
 
 
 def _check_selection(s: Floats, name: str, rows: pd.Index) -> None:
-    """Before rows are dropped, which go by its values."""
+    """Refuse a selection indicator without meaning, before rows are dropped by its values."""
     known = ~np.isnan(s)
     check_binary(s[known], name, "selection indicator", rows[known])
 
@@ -627,7 +628,7 @@ def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any
 
 
 def _aligned(values: pd.Series, design: Design, total: int, name: str) -> NDArray[Any]:
-    """By labels where these say which row is meant, else by position if the labels agree."""
+    """Align by labels where these say which row is meant, else by position if the labels agree."""
     labels, kept = values.index, design.kept
     # A row that subset took twice has its label twice; rows that share a label are others.
     if labels.is_unique and len(pd.unique(kept)) == design.index.nunique():

@@ -185,7 +185,11 @@ def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
-        return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
+        # Arrays have no labels, so that patsy counts the rows.
+        rows = frame.set_axis(pd.RangeIndex(len(frame)), axis=0)
+        data = _as_patsy_reads(rows, spec.formula, spec.info)
+        matrix = patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
+        return matrix.set_axis(frame.index[matrix.index], axis=0)
     from formulaic.errors import DataMismatchWarning
 
     with warnings.catch_warnings():  # formulaic turns unseen levels into zeros
@@ -250,9 +254,11 @@ def parse(
                 else:
                     namespace[name] = _own(value)
             elif name in quoted or name not in known:
+                numpy = isinstance(getattr(np, name, None), np.ufunc) and f" Write np.{name}(...)."
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
                     f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
+                    f"{numpy or ''}"
                 )
         columns.append(tuple(side))
     read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
@@ -322,6 +328,10 @@ def evaluate_right(
         action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
 
     def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
+        if formula.engine == "patsy":  # through the manager it would take frames only
+            scope = patsy.EvalEnvironment([dict(formula.namespace)])
+            data = _as_patsy_reads(rows, formula.rhs)
+            return patsy.dmatrix(formula.rhs, data, scope, action, "dataframe")
         return manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
@@ -339,7 +349,7 @@ def evaluate_right(
         columns=formula.rhs_columns,
         column_names=tuple(str(name) for name in matrix.columns),
         namespace={name: formula.namespace[name] for name in names_used(formula)},
-        info=manager.spec,
+        info=matrix.design_info if formula.engine == "patsy" else manager.spec,
     )
     return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
 
@@ -434,6 +444,54 @@ def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
     return rows
 
 
+def _as_patsy_reads(
+    rows: pd.DataFrame, rhs: str, learned: patsy.DesignInfo | None = None
+) -> pd.DataFrame | dict[str, Any]:
+    """The columns in the types that cost patsy least, where it reads nothing but their values.
+
+    It looks at a Series of numbers a dozen times, each far slower than an array; and it loops in
+    Python over text, unless that comes as codes and sorted levels. ``learned`` is what it knows of
+    the levels; values that it has not seen stay text, which it complains of. One column stays a
+    Series, from which patsy takes the index: it says which rows have no missing values.
+    """
+    codes = _factor_codes(rhs, "patsy")
+    simple = {code for name in rows.columns for code in (name, f"C({name})")} & codes
+    elsewhere = set().union(*names_read(codes - simple))
+    data: dict[str, Any] = {}
+    indexed = False
+    for name, column in rows.items():
+        own = {name, f"C({name})"} & codes
+        data[name] = column
+        if not own or name in elsewhere:
+            continue
+        if own == {name} and column.dtype in (np.float64, np.int64):
+            data[name] = column.to_numpy() if indexed else column
+            indexed = True
+        elif (
+            pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
+        ):
+            data[name] = _by_levels(column, own, learned)
+    # Without any column the number of rows is that of the frame.
+    return data if len(codes) and rows.shape[1] else rows
+
+
+def _by_levels(column: pd.Series, codes: set[str], learned: patsy.DesignInfo | None) -> pd.Series:
+    """Text as codes of its sorted levels, or of those that patsy has learned."""
+    if learned is None:
+        found, levels = pd.factorize(column, sort=True)
+        return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
+    known = {
+        info.categories for factor, info in learned.factor_infos.items() if factor.code in codes
+    }
+    levels = known.pop() if len(known) == 1 else ()
+    if not levels or not all(isinstance(level, str) for level in levels):
+        return column
+    found = pd.Index(levels).get_indexer(column)
+    if (found < 0).any():
+        return column
+    return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
+
+
 def _of_pandas_alone(column: pd.Series) -> bool:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -520,12 +578,12 @@ def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
 
 
 def _as_manager_reads(formula: Formula) -> Any:
-    """The right-hand side for statsmodels' manager.
+    """The right-hand side for statsmodels' manager, which formulaic goes through.
 
     Given text, the manager brings formulaic's terms into patsy's order, but loses the quotes of
     `odd name` and {x + 1} on the way; given a parsed formula it leaves it as it is.
     """
-    if formula.engine == "patsy" or not set("`{") & set(formula.rhs):
+    if not set("`{") & set(formula.rhs):
         return formula.rhs
     import formulaic
 

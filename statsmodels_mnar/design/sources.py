@@ -168,7 +168,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _State:
-    """By what a file that was written to is told from the file that was opened."""
+    """What changes in a file when it is written to after it was opened."""
 
     size: int
     time: int | None  # of the last change, in nanoseconds
@@ -176,7 +176,7 @@ class _State:
 
     @classmethod
     def of(cls, fragment: Any) -> _State | None:
-        """That of a fragment's file as it is now; None where it has none that can be looked at."""
+        """Return the state of a fragment's file as it is now; None where it cannot be looked at."""
         if not getattr(fragment, "path", ""):
             return None
         try:

@@ -20,8 +20,9 @@ import pandas as pd
 from pandas.api import types as pdt
 
 from ..errors import DesignError, listing
+from ..types import Floats
 from .expressions import column_named, names_read
-from .values import Floats, check_columns
+from .values import check_columns
 
 Kind = Literal["re", "smooth"]
 

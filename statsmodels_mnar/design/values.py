@@ -137,7 +137,7 @@ def as_frame(data: Any) -> pd.DataFrame:
         try:
             return pd.DataFrame(data, index=[0] if scalar else None)
         except ValueError as error:
-            raise DesignError(f"data is no table: {error}.") from error
+            raise DesignError(f"data cannot be read as a table: {error}.") from error
     got = f"data must be a DataFrame or a mapping of columns, got {type(data).__name__}"
     if isinstance(data, str | os.PathLike) or type(data).__name__.endswith("Dataset"):
         raise DesignError(
@@ -218,6 +218,9 @@ def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
     """
     columns = {}
     for name, column in frame.items():
+        if column.dtype == np.float64:  # most are, and each question below has its cost
+            columns[name] = column
+            continue
         if isinstance(column.dtype, pd.CategoricalDtype) and learn:
             columns[name] = column.cat.remove_unused_categories()
             continue
@@ -456,7 +459,7 @@ def check_binary(
     rows: pd.Index | None = None,
     positions: NDArray[np.int64] | None = None,
 ) -> None:
-    """``rows`` are labels, of which an error names the first bad row's; so in the checks below.
+    """Refuse values other than 0 and 1; an error names the first bad row by its label in ``rows``.
 
     With ``positions`` the values are those of the labels at these positions.
     """
@@ -492,7 +495,7 @@ def check_finite(matrix: Floats, names: tuple[str, ...], rows: pd.Index | None =
 def check_weights(
     weights: Floats, kind: str | None, rows: pd.Index | None = None, *, whole: bool = True
 ) -> None:
-    """With ``whole`` false they are part of all weights, and may all be zero."""
+    """Refuse weights without meaning; with ``whole`` false they are a part, and may all be zero."""
     if (weights < 0).any() or (whole and not weights.any()):
         raise DesignError(
             f"{kind} must be >= 0 and not all zero, the smallest is {weights.min()}"
@@ -500,7 +503,7 @@ def check_weights(
         )
     if whole and weights.sum() < _LEAST_WEIGHT:
         raise DesignError(
-            f"{kind} sum to {weights.sum():.3g}, less than optimisers can tell from nothing. Scale "
+            f"{kind} sum to {weights.sum():.3g}, which is too small for the optimisers. Scale "
             "them, for example to a mean of one: only their relative sizes matter."
         )
     if kind == "freq_weights" and (weights != np.round(weights)).any():

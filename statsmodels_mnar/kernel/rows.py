@@ -136,6 +136,20 @@ class Block:
     start: int  # position of the first row in Rows
     factors: Factors = ()
 
+    def labels(self, *index: Tensor) -> Block:
+        """Return the block with the labels of these members, or of these members' rows.
+
+        The designs and offsets stay as they are: a kernel that is given indices does not read them.
+        """
+        kept: dict[str, Any] = {}
+        for name in ("sign", "floor", "gain", "tilt"):
+            field = getattr(self, name)
+            if len(index) == 2:
+                kept[name] = entries(field, *index)[:, None]
+            elif field.ndim == 2:
+                kept[name] = field[index[0]]
+        return replace(self, **kept)
+
 
 @dataclass(frozen=True, slots=True)
 class RowTerms:
@@ -148,16 +162,15 @@ class RowTerms:
     first: Tensor | None = None  # (d, B, n)
     second: Tensor | None = None  # (d (d + 1)/2, B, n)
 
-    def where(self, members: Tensor, other: RowTerms) -> RowTerms:
-        """These terms for the members that are True, (B,), and the other's for the rest."""
+    @classmethod
+    def joined(cls, parts: Sequence[RowTerms], order: Tensor) -> RowTerms:
+        """Terms of some members after those of others, then taken in this order, (B,)."""
 
-        def chosen(own: Tensor | None, others: Tensor | None) -> Tensor | None:
-            if own is None or others is None:
-                return None
-            return torch.where(members[:, None], own, others)
+        def join(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if values[0] is None else torch.cat(values, dim=-2)[..., order, :]
 
-        value = torch.where(members[:, None], self.value, other.value)
-        return RowTerms(value, chosen(self.first, other.first), chosen(self.second, other.second))
+        return cls(join("value"), join("first"), join("second"))
 
 
 def times(left: Tensor, right: Tensor) -> Tensor:
@@ -177,15 +190,20 @@ def pairs(d: int) -> list[tuple[int, int]]:
 
 def log_derivatives(value: Tensor, first: list[Tensor], raw: list[Tensor]) -> RowTerms:
     """Turn I'/I and I''/I into the derivatives of log I."""
-    second = [h - first[i] * first[j] for h, (i, j) in zip(raw, pairs(len(first)), strict=True)]
-    return RowTerms(value, torch.stack(first), torch.stack(second))
+    slopes, second = torch.stack(first), torch.stack(raw)
+    end = 0
+    for i in range(len(first)):  # the rows of the upper triangle
+        begin, end = end, end + len(first) - i
+        second[begin:end].addcmul_(slopes[i], slopes[i:], value=-1.0)
+    return RowTerms(value, slopes, second)
 
 
 def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sign, floor and gain of rows with selection values s and labels y; see :class:`Block`."""
     q = 2.0 * y - 1.0
     # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
-    return torch.where(q < 0, -1.0, 1.0), (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
+    sign = torch.where(q < 0, -1.0, 1.0).to(q.dtype)  # torch's own choice is float32
+    return sign, (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
 
 
 # -- the data on the device ------------------------------------------------------------------------

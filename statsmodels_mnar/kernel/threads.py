@@ -89,7 +89,7 @@ class one_thread:
 def one_thread_a_step(
     function: Callable[Given, Iterator[Result]],
 ) -> Callable[Given, Iterator[Result]]:
-    """:class:`one_thread` for a generator: not while its caller has the word."""
+    """:class:`one_thread` for a generator, while it runs and not while its caller does."""
 
     @wraps(function)
     def steps(*args: Given.args, **options: Given.kwargs) -> Iterator[Result]:
@@ -112,7 +112,7 @@ def one_thread_a_step(
 
 @contextmanager
 def users_threads() -> Iterator[None]:
-    """The user's number of threads again, for code of the user's that we call."""
+    """Restore the user's number of threads while code of the user's is called."""
     number, depth = _own.users, _own.depth
     if number is None:
         yield
@@ -170,7 +170,7 @@ def _cores() -> int:
 def in_threads(
     worker: Callable[[], Callable[[Item], Result]], items: Sequence[Item], *, threads: int
 ) -> Iterable[Result]:
-    """What a worker makes of the items, in their order.
+    """Return what a worker makes of the items, in their order.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def in_threads(
 
 
 def _helpers(count: int, work: Callable[[], None]) -> list[Future[None]]:
-    """Start so many, of a pool that lives as long as the process."""
+    """Start so many threads of a pool that lives as long as the process."""
     global _pool, _pool_size
     with _lock:
         if _pool is None or _pool_size < count:
@@ -238,7 +238,7 @@ def helper_thread() -> None:
 
 
 def _forget() -> None:
-    """In the child of a fork, which has neither the threads nor whoever held the lock."""
+    """Start afresh in the child of a fork, which has neither the threads nor the lock's holder."""
     global _lock, _pool, _pool_size
     _lock, _pool, _pool_size = threading.Lock(), None, 0
 
@@ -248,7 +248,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def as_users(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A function of the user's that runs with the user's number of threads."""
+    """Return a function of the user's that runs with the user's number of threads."""
     if function is None:
         return None
 

@@ -314,12 +314,6 @@ def rows_of(design: Design, device: torch.device) -> Rows:
     return replace(rows, weight=weight, total_weight=float(design.weights.sum()))
 
 
-def constants(rows: Rows) -> Rows:
-    """The rows with a constant alone in both equations."""
-    one = torch.ones_like(rows.weight)[None]
-    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))
-
-
 # -- rows in partitions by the values of other columns of the data: clusters -----------------------
 
 
@@ -331,7 +325,7 @@ def meat_by_keys(
     *,
     use_correction: bool,
 ) -> Meat:
-    """Meat of clusters that are told apart by one or two columns of the data."""
+    """Return the meat of clusters, which one or two columns of the data name."""
     pairs = objective.rows.parts.zip(frames.read(columns))
     parts = list(pairs.map(_score_sums, objective.form, theta))
     return meat_of_sums(joined_sums(parts), objective.rows.n, use_correction=use_correction)

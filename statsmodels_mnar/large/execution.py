@@ -164,7 +164,7 @@ class Spool:
         while len(left):
             count = self._read_into(left, place)
             if not count:
-                raise OSError(f"the temporary file in {self.folder!r} has been cut")
+                raise OSError(f"the temporary file in {self.folder!r} has been truncated")
             left, place = left[count:], place + count
         return numbers
 
@@ -194,7 +194,7 @@ class Store:
         self._spool: Spool | None = None
 
     def put(self, item: Packable) -> Callable[[], Any]:
-        """A function that gives the item back."""
+        """Keep the item, and return a function that gives it back."""
         if item.nbytes * (1 + self.room) <= self.left:
             self.left -= item.nbytes
             return partial(_same, item)

@@ -60,6 +60,6 @@ def _asks_for_name(test: ast.expr) -> bool:
 
 
 def _leaves(node: ast.If) -> bool:
-    """A condition such as ``if __name__ != "__main__": raise SystemExit``."""
+    """Whether the script ends here when it is imported: ``if __name__ != "__main__": exit()``."""
     different = any(isinstance(part, ast.NotEq) for part in ast.walk(node.test))
     return different and any(isinstance(part, ast.Raise | ast.Call) for part in ast.walk(node))

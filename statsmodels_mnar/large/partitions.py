@@ -61,7 +61,7 @@ class PartitionedRows:
 
     @classmethod
     def gathered(cls, parts: Partitions, *, standardize: bool = False) -> PartitionedRows:
-        """One pass over the partitions.
+        """Measure the partitions in one pass.
 
         With ``standardize`` a penalty is one of the coefficients of standardized columns.
         """
@@ -118,7 +118,7 @@ class PartitionedRows:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What tells these rows from others: the same however they are cut into partitions.
+        """Numbers that identify these rows, the same however they are cut into partitions.
 
         Rows of one place in the data belong together: exchanging the labels or the covariates of
         two rows changes it.
@@ -353,11 +353,11 @@ class PartitionedObjective(Likelihood):
         return self.rows.sum(_opg, self.form, self.as_theta(theta)[:1], sampling)[0]
 
     def row_values(self, theta: Any) -> NoReturn:
-        """Not available."""
+        """Raise an error: the rows are not in this process."""
         self._refuse("the log-likelihood of every row")
 
     def row_scores(self, theta: Any) -> NoReturn:
-        """Not available."""
+        """Raise an error: the rows are not in this process."""
         self._refuse("the score of every row")
 
     def _refuse(self, what: str) -> NoReturn:

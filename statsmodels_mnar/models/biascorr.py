@@ -311,20 +311,20 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         return train(self.design, *models, descent, penalty, self.ridge_of(self.design))
 
     def _first_stage_converged(self) -> bool:
-        """g_y did, and g_s where s-bar is its mean."""
+        """Whether g_y converged, and g_s where s-bar is its mean."""
         stage = self.first_stage
         given = self.soft_selection not in (None, "rowwise")
         return stage.outcome.converged and (given or stage.select.converged)
 
     def softening(self) -> Softening:
-        """How unlabelled rows get their s' and y'."""
+        """Return how unlabelled rows get their s' and y'."""
         rowwise = self.soft_selection == "rowwise"
         soft = "rowwise" if rowwise else self.s_bar()
         return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
 
     @property
     def rows(self) -> Any:
-        """D'_tr on the device."""
+        """The rows of D'_tr on the device."""
         if self._training_rows is None:
             self.check_rows_at_hand()
             how = self.softening()

@@ -166,7 +166,7 @@ class Trained:
 
     @property
     def converged(self) -> bool:
-        """A regression is at its maximum; other classifiers do not say."""
+        """Whether a regression is at its maximum; other classifiers count as converged."""
         return self.fit is None or self.fit.converged
 
 
@@ -188,7 +188,7 @@ class FirstStage:
 
     @property
     def parametric(self) -> bool:
-        """Both are regressions at their maximum, so the stacked covariance is defined."""
+        """Whether both are regressions at their maximum, as the stacked covariance needs."""
         return self.select.fit is not None and self.outcome.fit is not None
 
 
@@ -220,7 +220,7 @@ def train(
     penalty: float = 0.0,
     ridge: Floats | None = None,
 ) -> FirstStage:
-    """Lines 4 and 5: g_s on all rows, g_y on the labelled ones.
+    """Train g_s on all rows and g_y on the labelled ones (lines 4 and 5).
 
     Parameters
     ----------
@@ -503,7 +503,7 @@ class Softening:
         )
 
     def values(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Lines 10 to 14: s' and y', (n,) or (B, n); only unlabelled rows' mean anything."""
+        """Return s' and y' (lines 10 to 14), (n,) or (B, n), of which unlabelled rows' are read."""
         guess = self.outcome.probability(rows)
         labels = guess if self.soft_pseudolabels else (guess > 0.5).to(guess.dtype)
         if self.soft_selection == "rowwise":
@@ -526,7 +526,7 @@ def soften_rows(rows: Rows, how: Softening) -> Rows:
 
 
 def mean_soft_selection(rows: Rows | PartitionedRows, how: Softening) -> Tensor:
-    """Line 10: the mean of g_s over the unlabelled rows, a number or (B,)."""
+    """Return the mean of g_s over the unlabelled rows, a number or (B,) (line 10)."""
     total, weight = rows.sum(_soft_sums, how)
     return total / weight
 

@@ -51,7 +51,10 @@ class ProbitSelection(SelectionModel):
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if not isinstance(integration, Quadrature):
-            raise ValueError("integration: ProbitSelection is integrated by quadrature")
+            raise ValueError(
+                f"integration={integration!r}: ProbitSelection is computed by quadrature alone; "
+                "leave integration out, or pass a Quadrature"
+            )
         if normalization == "probit":
             return parametrize("probit", integration)
         if isinstance(normalization, Mapping) and {"rho"} <= set(normalization) <= {"rho", "sigma"}:

@@ -1,4 +1,4 @@
-"""Results from a JSON file: read, checked and nothing else; no text of the file is evaluated."""
+"""Results from a JSON file: read and checked; `design.recorded` says what of it is evaluated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ import pandas as pd
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
+from ..design.formula import FormulaSpec
+from ..design.recorded import restore
 from ..design.terms import Levels, PenalisedTerm, Spline
 from ..design.values import Dropped, WeightKind
+from ..errors import DesignError
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
@@ -52,8 +55,10 @@ _REPRODUCED = 1e-6  # relative difference of log-likelihoods of the same data
 def from_json(source: str | Path, model: SelectionModel | None = None) -> SelectionResultsWrapper:
     """Results from what ``results.to_json()`` or ``results.report("fit.json")`` wrote.
 
-    Nothing in the file is evaluated: it is safe to read one from someone you do not trust, which a
-    pickle is not. What is missing or malformed raises an error that names the key.
+    It is safe to read one from someone you do not trust, which a pickle is not: nothing is
+    evaluated but the terms of the formulas, when data are predicted, and these must be columns,
+    arithmetic and elementwise functions. What is missing or malformed raises an error that names
+    the key.
 
     Parameters
     ----------
@@ -66,9 +71,10 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     Returns
     -------
     results
-        Without a model: estimates, covariance, tests, tables, and predictions for designs given as
-        arrays, or as frames with the columns of the design. The formulas are kept as text and not
-        evaluated. With a model: everything, predictions from data frames included.
+        Without a model: estimates, covariance, tests, tables, and predictions from new data or
+        from designs. The file has what the formulas learned (levels, means, knots), unless they
+        use functions of your own or formulaic; predictions then take designs only, as arrays or
+        as frames with the columns of the design. With a model: everything.
 
     Examples
     --------
@@ -81,8 +87,10 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
     >>> results = from_json(text)
     >>> results.predict([[1.0, 0.0, 0.0]]).round(3)
     array([0.422])
-    >>> from_json(text, model).predict(sim.data.head(1)).round(3).tolist()
+    >>> results.predict(sim.data.head(1)).round(3).tolist()
     [0.478]
+    >>> from_json(text, model).nobs_selected == model.design.counts.selected
+    True
     """
     record = _parse(source)
     if record.at("schema").value != SCHEMA:
@@ -217,7 +225,7 @@ def _parse(source: str | Path) -> _Value:
             )
         )
     except json.JSONDecodeError as error:
-        raise ValueError(f"{_NOT} it is no JSON ({error})") from error
+        raise ValueError(f"{_NOT} it is not JSON ({error})") from error
 
 
 def _check_depth(text: str) -> None:
@@ -244,12 +252,12 @@ def _text(source: str | Path) -> str:
         raise FileNotFoundError(f"source={str(source)[:200]!r} is neither a JSON text nor a file")
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(
-            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB: no file of results"
+            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB, which no file of results is"
         )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not a file of results: it is no UTF-8 text") from error
+        raise ValueError(f"{str(path)!r} is not a file of results: it is not UTF-8 text") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -257,7 +265,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{_NOT} the key {twice!r} stands twice in one object")
+        raise ValueError(f"{_NOT} the key {twice!r} appears twice in one object")
     return found
 
 
@@ -266,7 +274,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{_NOT} {name} is no number of JSON")
+    raise ValueError(f"{_NOT} {name} is not a number of JSON")
 
 
 # -- what it says ----------------------------------------------------------------------------------
@@ -287,6 +295,8 @@ def _model(record: _Value) -> SelectionModel:
         )
     except ValueError as error:
         raise ValueError(f"{_NOT} normalization: {error}") from error
+    if record.has("offsets"):
+        model.offset_columns = _offsets(record.at("offsets"))
     for name in ("formula", "select_formula"):
         if not record.at(name).absent:
             setattr(model, name, record.at(name).text())
@@ -314,15 +324,17 @@ def _design(record: _Value) -> SavedDesign:
         Counts(int(nobs), int(labelled), nobs, labelled, (0.0, 1.0)),
         data.at("constant").flag(),
     )
-    return replace(saved, penalised=_terms(record, saved))
+    penalised = _terms(record, saved)
+    outcome, select = _specs(record, equations, penalised)
+    return replace(saved, outcome_spec=outcome, select_spec=select, penalised=penalised)
 
 
 def _terms(record: _Value, design: SavedDesign) -> tuple[PenalisedTerm, ...]:
     """The penalised terms; files of before have none."""
-    if not record.has("terms") or record.at("terms").absent:
+    if not record.has("penalised_terms") or record.at("penalised_terms").absent:
         return ()
     found = []
-    for each in record.at("terms").items_of():
+    for each in record.at("penalised_terms").items_of():
         equation = each.at("equation").choice(("outcome", "select"))
         names = design.outcome_names if equation == "outcome" else design.select_names
         fixed = each.at("fixed")
@@ -349,6 +361,34 @@ def _basis(term: _Value) -> Levels | Spline:
     if not 8 <= size < 10_000 or len(rows) != size - 4 or not (np.diff(knots) > 0).all():
         term.at("knots").refuse("must rise, and be four more than the basis functions")
     return Spline(knots, np.stack([row.vector(size - 5) for row in rows]))
+
+
+def _specs(
+    record: _Value, equations: _Value, penalised: tuple[PenalisedTerm, ...]
+) -> tuple[FormulaSpec | None, FormulaSpec | None]:
+    """What both formulas have learned, where the file says it."""
+    if not record.has("terms") or record.at("terms").absent:
+        return None, None
+    found = []
+    for name in ("outcome", "select"):
+        terms = record.at("terms").at(name)
+        try:
+            spec = restore(terms.value)
+        except DesignError as error:
+            raise ValueError(f"{_NOT} {terms.key}: {error}") from error
+        own = tuple(term for term in penalised if term.equation == name)
+        names = (*spec.column_names, *(column for term in own for column in term.names))
+        if names != equations.at(name).names():
+            terms.refuse("must make the columns of the equation")
+        found.append(replace(spec, column_names=names, penalised=own))
+    return found[0], found[1]
+
+
+def _offsets(found: _Value) -> tuple[str | None, str | None]:
+    both = [None if each.absent else each.text() for each in found.items_of()]
+    if len(both) != 2:
+        found.refuse("must be two names or null")
+    return both[0], both[1]
 
 
 def _normalization(found: _Value) -> Normalization:
@@ -411,9 +451,9 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
 
 
 def _penalties(record: _Value) -> Penalties | None:
-    if not record.has("terms") or record.at("terms").absent:
+    if not record.has("penalised_terms") or record.at("penalised_terms").absent:
         return None
-    terms = record.at("terms").items_of()
+    terms = record.at("penalised_terms").items_of()
     return Penalties(
         np.array([each.at("penalty").number(0.0) for each in terms]),
         np.array([each.at("estimated").flag() for each in terms]),
@@ -423,7 +463,7 @@ def _penalties(record: _Value) -> Penalties | None:
 
 
 def _term_facts(record: _Value, model: SelectionModel) -> TermFacts:
-    terms, design = record.at("terms").items_of(), model.design.penalised
+    terms, design = record.at("penalised_terms").items_of(), model.design.penalised
 
     def numbers(name: str) -> Floats:
         return np.array([each.at(name).any_number() for each in terms])

@@ -34,9 +34,9 @@ from ..kernel.integration import Integration, as_integration
 from ..kernel.links import LOGIT, Link
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
 from ..kernel.threads import as_users, one_thread
-from ..large.build import Execution, Frames, build, constants
+from ..large.build import Execution, Frames, build
 from ..large.partitions import PartitionedObjective, PartitionedRows
-from ..optimize.binary import Independent, fit_independent
+from ..optimize.binary import Independent, constants, fit_independent
 from ..optimize.maximize import Method, as_optimizer, stops_early
 from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status
@@ -290,7 +290,7 @@ class SelectionModel(GenericLikelihoodModel):
         self.prob_weights = weighted.get("prob_weights")
 
     def _set_up_partitioned(self, design: PartitionedDesign, hasconst: bool | None) -> None:
-        """statsmodels sees the names and one row; the arrays of the data are not there."""
+        """Give statsmodels the names and one row in place of the arrays, which are not there."""
         exog = pd.DataFrame(np.zeros((1, len(design.outcome_names))), columns=design.outcome_names)
         super().__init__(pd.Series([0.0], name=design.outcome_name), exog, hasconst=False)
         constant = design.has_constant if hasconst is None else bool(hasconst)
@@ -300,7 +300,7 @@ class SelectionModel(GenericLikelihoodModel):
         self.freq_weights = self.prob_weights = None
 
     def initialize(self) -> None:
-        """Degrees of freedom are set with the parameters; statsmodels would guess them."""
+        """Do nothing: degrees of freedom are set with the parameters."""
 
     def _usual_normalization(self) -> Normalization:
         """The form where none was named: one that uses the integration that was asked for.
@@ -395,7 +395,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     @property
     def rows(self) -> Any:
-        """The rows of the likelihood on the device: Rows, or PartitionedRows."""
+        """The rows of the likelihood on the device, in memory or in partitions."""
         return self.plain_rows()
 
     def plain_rows(self) -> Any:
@@ -410,7 +410,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     @property
     def training_design(self) -> Design:
-        """What the likelihood is evaluated on."""
+        """The design on which the likelihood is evaluated."""
         return self.design
 
     def rows_at_hand(self) -> bool:
@@ -433,7 +433,7 @@ class SelectionModel(GenericLikelihoodModel):
         )  # fmt: skip
 
     def ridge_of(self, d: Any) -> Floats:
-        """What a penalty multiplies, (p + k, p + k); refits keep that of all rows."""
+        """Return the matrix of the ridge penalty, (p + k, p + k); refits keep that of all rows."""
         if self._held_ridge is not None:
             return self._held_ridge
         return joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights))
@@ -443,7 +443,10 @@ class SelectionModel(GenericLikelihoodModel):
         return isinstance(self.design, PartitionedDesign)
 
     def objective(self, penalty: float = 0.0) -> Any:
-        """An Objective, or PartitionedObjective, of the rows; less the penalties of its terms."""
+        """Return the objective over the rows, in memory or in partitions.
+
+        It is less the penalties of the model's terms.
+        """
         kind = PartitionedObjective if self.in_partitions else Objective
         return kind(self.rows, self.parametrized.form, penalty=penalty)
 
@@ -454,11 +457,8 @@ class SelectionModel(GenericLikelihoodModel):
 
     def constant_rows(self) -> Any:
         """The rows with constants in place of all columns."""
-        if self.in_partitions:
-            return self.rows.derive(constants)
-        one = np.ones((self.design.nobs, 1))
-        rows = self.rows_of(replace(self.design, X=one, W=one))
-        return replace(rows, ridge=np.eye(2))
+        rows = self.plain_rows()
+        return rows.derive(constants) if self.in_partitions else constants(rows)
 
     def _in_order(self, params: Any, argument: str = "params") -> Floats:
         """Estimated parameters as an array; a Series with their names is read by them."""
@@ -468,7 +468,7 @@ class SelectionModel(GenericLikelihoodModel):
         return as_floats(params, argument)
 
     def expand(self, params: Any) -> Floats:
-        """Estimated parameters -> the engine's, fixed ones put in their places."""
+        """Return all parameters of the form, estimated and fixed, in their order."""
         params = self._in_order(params)
         n_coef = self.k_outcome + self.k_select
         if params.shape != (self.nparams,):
@@ -480,7 +480,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     @property
     def estimated(self) -> NDArray[np.bool_]:
-        """(P,) which of the engine's parameters are estimated."""
+        """(P,) which parameters of the form are estimated."""
         coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
         return np.concatenate([coef, self.parametrized.free])
 
@@ -655,7 +655,7 @@ class SelectionModel(GenericLikelihoodModel):
         warn_about(results)
 
     def _needs_free_form(self, method: str) -> bool:
-        """The paper's optimiser, for a model whose normalization nobody named."""
+        """Whether the paper's optimiser is to fit a model whose normalization was not named."""
         usual = self._form_by_default and self.normalization == "loading"
         return usual and stops_early(method)
 
@@ -680,7 +680,7 @@ class SelectionModel(GenericLikelihoodModel):
         first_stage_tol: Any = None,
         **options: Any,
     ) -> None:
-        """What ``fit`` would refuse, before many of them run."""
+        """Refuse what ``fit`` would refuse, before many fits run."""
         check_options(method, options, penalty, maxiter)
         if start_params is not None:
             self.expand(start_params)

@@ -48,7 +48,7 @@ def augment(
     if not isinstance(n, int | np.integer) or n <= m:
         raise ValueError(f"n={n!r} must be an integer above the {m} labelled rows")
     if not m or not len(target):
-        raise ValueError(f"labeled has {m} rows and target {len(target)}; both need some")
+        raise ValueError(f"labeled has {m} rows and target {len(target)}; both need at least one")
     rng = np.random.default_rng(rng)
     drawn = rng.choice(len(target), size=n, replace=len(target) < n)
     codes = _tuple_codes(labelled, target, match_on)

@@ -192,6 +192,14 @@ def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
     return (times(step, X).abs() * (weight > 0)).amax(-1)
 
 
+def constants(rows: Rows) -> Rows:
+    """Return the rows with a constant alone in both equations."""
+    one = torch.ones_like(rows.weight)[None]
+    return replace(
+        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None, factors=()
+    )
+
+
 def climb(
     evaluate: Callable[[Tensor, int], BinarySums],
     reach: Callable[[Tensor], Tensor],

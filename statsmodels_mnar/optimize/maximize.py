@@ -169,7 +169,7 @@ def sgd(
         raise ValueError(f"batch_size={batch_size!r} must lie between 1 and {objective.rows.n}")
 
     if objective.penalty:
-        raise ValueError(f"penalty={objective.penalty} has no use in 'sgd'; pass weight_decay")
+        raise ValueError(f"penalty={objective.penalty} is not used by 'sgd'; pass weight_decay")
 
     theta = paper_start(objective.n_coef) if start is None else np.asarray(start, dtype=float)
     natural = _to_natural(objective.as_theta(theta)[0])

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, times
+from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, pairs, times
 from ..kernel.threads import available, in_threads, one_thread
 
 
@@ -156,24 +156,21 @@ def add_score(score: Tensor, first: Tensor, block: Block) -> None:
 
 
 def add_hessian(hessian: Tensor, second: Tensor, block: Block) -> None:
-    """Add to the upper triangle (whole diagonal blocks lie in it twice and are cut)."""
+    """Add a block's weighted second derivatives to the upper triangle; the lower is not read."""
     p, c = _ends(block)
     X, W = wide(block.X, block.factors, "X"), wide(block.W, block.factors, "W")
     if block.kind == "closed":
-        hessian[:, p:c, p:c] += gram(W, second[0], W).triu()
+        hessian[:, p:c, p:c] += gram(W, second[0], W)
         return
-    dependence = range(c, hessian.shape[-1])
-    terms = iter(second)
-    hessian[:, :p, :p] += gram(X, next(terms), X).triu()
-    hessian[:, :p, p:c] += gram(X, next(terms), W)
-    for j in dependence:
-        hessian[:, :p, j] += times(next(terms), block.X.mT)
-    hessian[:, p:c, p:c] += gram(W, next(terms), W).triu()
-    for j in dependence:
-        hessian[:, p:c, j] += times(next(terms), block.W.mT)
-    for i in dependence:
-        for j in range(i, hessian.shape[-1]):
-            hessian[:, i, j] += next(terms).sum(-1)
+    d = hessian.shape[-1] - c
+    by_a, by_b, own = second.split([2 + d, 1 + d, d * (d + 1) // 2])
+    hessian[:, :p, :p] += gram(X, by_a[0], X)
+    hessian[:, :p, p:c] += gram(X, by_a[1], W)
+    hessian[:, p:c, p:c] += gram(W, by_b[0], W)
+    hessian[:, :p, c:] += block.X @ by_a[2:].permute(1, 2, 0)
+    hessian[:, p:c, c:] += block.W @ by_b[1:].permute(1, 2, 0)
+    for sums, (i, j) in zip(own.sum(-1), pairs(d), strict=True):
+        hessian[:, c + i, c + j] += sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +214,8 @@ def _by_pair(h: Tensor, codes: Tensor, count: int, others: Tensor, number: int) 
     """Sums of h over the rows of each pair of levels, (B, count, number)."""
     if codes is others:
         return torch.diag_embed(_by_level(h, codes, count))
-    pairs = _by_level(h, codes * number + others, count * number)
-    return pairs.reshape(len(h), count, number)
+    sums = _by_level(h, codes * number + others, count * number)
+    return sums.reshape(len(h), count, number)
 
 
 def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
@@ -246,7 +243,7 @@ Found = TypeVar("Found")
 
 _GROUPS = 64  # of blocks whose sums are kept until they are added in their order
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
-_SMALL_WORK = 2**17  # values at nodes of all members and rows
+_SMALL_WORK = 2**17  # values at nodes, of members and rows, that cost no more than another call
 
 
 class Objective(Likelihood):
@@ -301,12 +298,14 @@ class Objective(Likelihood):
         self.block_size = block_size
         self._draws: dict[tuple[int, int], Nodes] = {}
         self._draws_size = 0  # of their blocks
+        self._blocks: tuple[int, list[Block]] = (0, [])  # of this size, which are only views
 
     def with_form(self, form: Form) -> Objective:
         """Return the objective of the same rows under another form or integration."""
         changed = self._changed(self.rows, form)
         if form.simulation == self.form.simulation:
             changed._draws, changed._draws_size = self._draws, self._draws_size
+        changed._blocks = self._blocks
         return changed
 
     @property
@@ -381,12 +380,20 @@ class Objective(Likelihood):
     def _groups(self, theta: Tensor) -> list[Tensor]:
         """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other.
 
-        Where the work is small, calls cost more than nodes, and members whose form shares the
-        nodes of the most demanding one go together.
+        Where the additional work is small, calls cost more than nodes, and members whose form
+        shares the nodes of the most demanding one go together with it.
         """
+        if len(theta) == 1:
+            return [torch.zeros(1, dtype=torch.int64, device=theta.device)]
         sizes = self.form.sizes(self._dependence(theta))
-        if self.form.shares_nodes and len(theta) * self.rows.n * sizes.max() <= _SMALL_WORK:
-            sizes = np.full_like(sizes, sizes.max())
+        largest = None
+        for size in np.unique(sizes)[::-1]:
+            if self.form.shares_nodes and largest is not None:
+                among = sizes == size
+                if among.sum() * self.rows.n * (largest - size) <= _SMALL_WORK:
+                    sizes[among] = largest
+                    continue
+            largest = size
         return [
             torch.as_tensor(np.flatnonzero(sizes == size), device=theta.device)
             for size in np.unique(sizes)
@@ -419,7 +426,7 @@ class Objective(Likelihood):
         value, score, hessian = (*total, None, None)[:3]
         assert value is not None
         if hessian is not None:
-            hessian = hessian + hessian.triu(1).mT
+            hessian = hessian.triu() + hessian.triu(1).mT
         return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
 
     @one_thread()
@@ -519,7 +526,9 @@ class Objective(Likelihood):
             return lambda group: function((block, terms_of(block, work)) for block in group)
 
         threads = available() if self._divided(size) else 1
-        return in_threads(worker, _groups_of(list(self.rows.blocks(size))), threads=threads)
+        if self._blocks[0] != size:
+            self._blocks = (size, list(self.rows.blocks(size)))
+        return in_threads(worker, _groups_of(self._blocks[1]), threads=threads)
 
     def _divided(self, size: int) -> bool:
         """Whether rows are worth several threads: not those of a block, nor elsewhere than here."""

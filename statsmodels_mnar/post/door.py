@@ -154,6 +154,12 @@ class FittedModel(Protocol):
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
 
+    def score(self, params: Any) -> Floats:
+        """Score at ``params``, (P,)."""
+
+    def hessian(self, params: Any) -> Floats:
+        """Second derivatives of the log-likelihood at ``params``, (P, P)."""
+
     def score_obs(self, params: Any) -> Floats:
         """Score of every row at ``params``, (n, P), times its weight."""
 

@@ -36,14 +36,15 @@ from ..kernel.integration import Quadrature
 from ..optimize.solution import Status
 from ..types import Floats
 from .covariance import Covariance, invert
-from .paths import Closed
-from .profile import Curve, Point, Traced, trace
+from .paths import Closed, Curve, Point
+from .profile import Traced, trace
 
 # Bartlett factor of sets of the dependence where the likelihood is not a parabola. It falls with
 # the number of labels, as the theory says and the likelihood ratio at the truth shows, whose mean
 # over many kinds of data is in docs/standard-errors.
 _WIDEST = 0.2
 _LABELS = 60.0  # the factor is 1 + _LABELS / labelled rows
+FEW = 600  # labelled rows below which it is worth having, whatever the shape of the likelihood
 FARTHEST = (1.0 + _WIDEST) * float(
     chi2.ppf(0.999, 1)
 )  # likelihood ratio up to which values are kept
@@ -89,7 +90,7 @@ class Across:
     widened: float = 1.0
 
     def thin(self) -> Across:
-        """At a few of the values, for targets that are dear to compute.
+        """Return the fits at a few of the values, for targets that are expensive to compute.
 
         The ends of the 95% set, the maximum and the outermost values stay; then the widest gaps
         are filled, those of the 99% set first.
@@ -200,11 +201,11 @@ class Targets:
     se: Floats  # (G, m)
 
     def interval(self, alpha: float) -> Floats:
-        """(m, 2), see :meth:`Across.interval`."""
+        """Return the (m, 2) intervals; see :meth:`Across.interval`."""
         return self.across.interval(self.estimate, self.se, alpha)
 
     def pvalues(self) -> Floats:
-        """(m,), see :meth:`Across.pvalues`."""
+        """Return the (m,) P-values; see :meth:`Across.pvalues`."""
         return self.across.pvalues(self.estimate, self.se)
 
 
@@ -243,7 +244,12 @@ def reasons(results: Any) -> tuple[str, ...]:
 
 
 def skewed(results: Any) -> bool:
-    """Whether the likelihood at the ends of Wald's interval of error_corr is not a parabola's."""
+    """Whether Wald's intervals are not to be trusted, weak fit or not.
+
+    That is where the likelihood at the ends of Wald's interval of error_corr is not a parabola's.
+    With few labels the intervals are not left to this check: a likelihood that happens to be a
+    parabola around its maximum has its maximum far from the truth more often than Wald's allow.
+    """
     return _judged(results) and not _parabola(results)
 
 
@@ -283,7 +289,7 @@ def doubt(results: Any) -> str | None:
         return (
             f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
             f"{results.error_corr:+.2f}) with a log-likelihood only "
-            f"{results.solution.value - other.value:.2f} lower: the data do not tell them apart. "
+            f"{results.solution.value - other.value:.2f} lower: the data do not distinguish them. "
             "See results.maxima, and report intervals, which span both."
         )
     return None
@@ -308,6 +314,8 @@ def _parabola(results: Any) -> bool:
         return False
     if se < SURE:
         return True
+    if results.nobs_selected < FEW:
+        return False
     path = _closed(results).path("error_corr")
     ends = np.array([path.inverse(float(value)) for value in row[2:]])
     ends = np.clip(ends, *path.range)

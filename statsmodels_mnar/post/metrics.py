@@ -388,3 +388,6 @@ class PopulationMetrics:
 
     def __str__(self) -> str:
         return self.summary_frame().to_string(float_format=lambda v: f"{v:.4f}")
+
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())

@@ -4,6 +4,9 @@ A path is run through by one coordinate u: a coefficient or the loading itself, 
 rho or of the error correlation. At each u the model may be a union of forms (the interior of the
 free model and its faces); each is a branch that holds some parameters at functions of u, and the
 best branch counts. u = -inf and inf stand for the ends rho = -1, 1 and sigma = 0, infinity.
+
+A `Curve` holds the fits along a path. All values of a round are fitted as one batch, each from the
+nearest value already fitted, moved along the tangent of the path.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +31,9 @@ from ..kernel.forms import (
 )
 from ..kernel.integration import Integration
 from ..kernel.links import LOGIT, Link
+from ..optimize.maximize import maximize_batch
 from ..optimize.objective import Objective
+from ..optimize.solution import Solution, Status
 from ..types import Floats
 
 Held = dict[int, Callable[[float], float]]
@@ -36,6 +41,13 @@ Held = dict[int, Callable[[float], float]]
 EVERYWHERE = (-math.inf, math.inf)
 LNSIGMA = (math.log(0.05), math.log(6.0))
 ATHRHO = math.atanh(0.99)
+REACH = 3.5  # standard errors either side of the estimate that a curve shows
+
+_INF = math.inf
+_ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
+_ATCORR = (-3.2, 3.2)  # of atanh(error_corr): beyond, the likelihood is that of the corner
+_FINITE = (-sys.float_info.max, sys.float_info.max)
+_CHUNK = 8  # members of a batch: neighbours, so that they need about as many nodes
 
 
 @dataclass(frozen=True)
@@ -137,17 +149,8 @@ def wider(branch: Branch) -> Branch | None:
     return None if whole is None else replace(branch, objective=branch.objective.with_form(whole))
 
 
-# -- paths through a selection model along which one quantity is held and the rest is refitted -----
-
-
-_INF = math.inf
-_ANY_LNSIGMA, _ANY_ATHRHO = zip(FreeForm.lower, FreeForm.upper, strict=True)  # if held
-_ATCORR = (-3.2, 3.2)  # of atanh(error_corr): beyond, the likelihood is that of the corner
-_FINITE = (-sys.float_info.max, sys.float_info.max)
-
-
 class Scale(NamedTuple):
-    """Between the coordinate u and the quantity that a user names."""
+    """The map between the coordinate u and the quantity that a user names."""
 
     value: Callable[[float], float]
     inverse: Callable[[float], float]
@@ -197,7 +200,7 @@ class Closed:
     link: Link = LOGIT  # of the outcome given its errors
 
     def path(self, param: str) -> Path:
-        """Along which ``param`` is held."""
+        """Return the path along which ``param`` is held."""
         if param in self.names:
             return self._coefficient(self.names.index(param))
         fixed = self.sigma is not None or self.rho is not None
@@ -443,3 +446,138 @@ def _exp(value: float) -> float:
 
 _IDENTITY = Scale(_same, _same)
 _TANH = Scale(math.tanh, _atanh)
+
+
+# -- fits along a path -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The best fit at one value of the coordinate."""
+
+    u: float
+    branch: Branch
+    solution: Solution
+
+
+class Curve:
+    """The fits along a path, which are remembered as starts of the next ones."""
+
+    def __init__(self, path: Path, tick: Callable[[int], Any] | None = None) -> None:
+        self.path = path
+        self.points: list[Point] = []  # best at each value, by u
+        self._fitted: list[dict[float, Solution]] = [{} for _ in path.branches]
+        self._tick = tick or (lambda count: None)
+
+    def fit(self, values: Floats, *, thorough: bool = False) -> list[Point]:
+        """Fit every branch at these values of u; the best at each, in ascending order.
+
+        Left out is a value whose maximum lies beyond the sigma that is searched, on a path that
+        closes at an infinite one; ``thorough`` searches farther.
+        """
+        us = np.unique(values)
+        for branch, fitted in zip(self.path.branches, self._fitted, strict=True):
+            todo = us[branch.exists(us)]
+            for start in range(0, len(todo), _CHUNK):
+                chunk = todo[start : start + _CHUNK]
+                fitted |= dict(zip(chunk.tolist(), _fit(branch, chunk, fitted), strict=True))
+        best = (self._best(float(u), thorough) for u in us)
+        found = [point for point in best if point is not None]
+        self.points = sorted([*self.points, *found], key=lambda point: point.u)
+        self._tick(len(us))
+        return found
+
+    def _best(self, u: float, thorough: bool) -> Point | None:
+        there = [
+            Point(u, branch, fitted[u])
+            for branch, fitted in zip(self.path.branches, self._fitted, strict=True)
+            if u in fitted
+        ]
+        best = max(there, key=lambda point: comparable(point.solution))
+        leaving = [p for p in there if p.solution.status is Status.SIGMA_INFINITE]
+        if self.path.closes_at_infinity and leaving:
+            closer = _closer(leaving[0]) if thorough else leaving[0]
+            gone = closer.solution.status is Status.SIGMA_INFINITE
+            return None if gone else max(best, closer, key=lambda p: comparable(p.solution))
+        # Where no face is as good as the edge of the interior searched: go on closer to the face.
+        return _closer(best) if best.branch.at_bound(best.solution.params) else best
+
+    def width(self) -> float:
+        """Standard error of u by the curvature of the profile at the estimate.
+
+        Where it is not concave there, a share of the range.
+        """
+        u = float(np.clip(self.path.estimate, *self.path.range))
+        low, high = self.path.range
+        share = (high - low) / (2.0 * REACH) if math.isfinite(high - low) else max(abs(u), 1.0)
+        there = self.fit(np.array([u]), thorough=True)
+        if not there:
+            return share
+        best = there[0]
+        held = list(best.branch.held)
+        step = 1e-4 * max(1.0, abs(u))
+        ends = [best.branch.put(best.branch.start, u + sign * step)[held] for sign in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2.0 * step)
+        hessian = best.solution.hessian
+        tangent = _tangent(best.branch, best.solution, slope)
+        tangent[held] = slope
+        curvature = -float(tangent @ hessian @ tangent)
+        return 1.0 / math.sqrt(curvature) if curvature > 0.0 else share
+
+
+def _closer(point: Point) -> Point:
+    """The point refitted within the form's full bounds, where they were narrow."""
+    wide = wider(point.branch)
+    if wide is None:
+        return point
+    found = maximize_batch(wide.objective, point.solution.params[None], free=wide.free)[0]
+    other = Point(point.u, wide, found)
+    return max(point, other, key=lambda p: comparable(p.solution))
+
+
+def _fit(branch: Branch, us: Floats, fitted: dict[float, Solution]) -> list[Solution]:
+    starts = np.stack([_start(branch, float(u), fitted) for u in us])
+    found = maximize_batch(branch.objective, starts, free=branch.free)
+    lost = [i for i, solution in enumerate(found) if not ended_well(solution)]
+    well = {float(u): s for u, s in zip(us, found, strict=True) if ended_well(s)} | fitted
+    if lost and well:
+        again = np.stack([_start(branch, float(us[i]), well, tangent=False) for i in lost])
+        for i, solution in zip(
+            lost, maximize_batch(branch.objective, again, free=branch.free), strict=True
+        ):
+            found[i] = max(found[i], solution, key=comparable)
+    return found
+
+
+def _start(branch: Branch, u: float, fitted: dict[float, Solution], tangent: bool = True) -> Floats:
+    """The nearest fit, moved along the path's tangent."""
+    if not fitted:
+        return branch.put(branch.start, u)
+    finite = [v for v in fitted if math.isfinite(v)] or list(fitted)
+    at = float(np.clip(u, min(finite), max(finite)))
+    nearest = fitted[min(finite, key=lambda v: abs(v - at))]
+    start = branch.put(nearest.params, u)
+    held = list(branch.held)
+    if tangent and held and np.isfinite(start).all():
+        move = _tangent(branch, nearest, (start - nearest.params)[held])
+        size = float(np.linalg.norm(move * branch.objective.scale))
+        start += move * min(1.0, 2.0 / max(size, 1e-300))
+    return start
+
+
+def _tangent(branch: Branch, solution: Solution, move: Floats) -> Floats:
+    """(P,) move of the refitted parameters with this move of the held ones; zeros for those."""
+    free, held = branch.free, list(branch.held)
+    hessian = solution.hessian
+    found = np.zeros(len(free))
+    pull = hessian[free][:, held] @ move
+    found[free] = -np.linalg.lstsq(hessian[free][:, free], pull, rcond=1e-10)[0]
+    return found
+
+
+def ended_well(solution: Solution) -> bool:
+    return solution.status.converged or solution.status.boundary
+
+
+def comparable(solution: Solution) -> float:
+    return solution.value if np.isfinite(solution.value) else -np.inf

@@ -243,14 +243,16 @@ def _mean_over_errors(form: Form, a: Floats, dependence: Floats, order: int) -> 
     by_scale = slope * e  # of a + scale * e, in the dependence parameter
     for rows in blocks(len(a), _rows_at_once(len(e))):
         index = torch.as_tensor(a[rows, None] + scale * e)  # (n, K)
-        parts = tuple(torch.empty_like(index) for _ in range(3))
-        form.link.derivatives(index, torch.ones(1, dtype=index.dtype), *parts)
-        L, D, C = (part.numpy() for part in parts)
+        parts = [torch.empty_like(index) for _ in range(order + 1)]
+        form.link.derivatives(index, index.new_ones(1), index.new_ones(1), parts)
+        L, *more = (part.numpy() for part in parts)
         found.value[rows] = L @ weight
         if order >= 1:
+            D = more[0]
             found.first[0, rows] = D @ weight
             found.first[2, rows] = D @ (weight * by_scale)
         if order >= 2:
+            C = more[1]
             found.second[0, 0, rows] = C @ weight
             found.second[0, 2, rows] = found.second[2, 0, rows] = C @ (weight * by_scale)
             found.second[2, 2, rows] = C @ (weight * by_scale**2) + D @ (weight * bend * e)
@@ -469,6 +471,9 @@ class Prediction:
             {"predicted": self.predicted, "se": self.se, "ci_lower": low, "ci_upper": high},
             index=self.index,
         )
+
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
 
 
 def across_predictions(across: Across, found: list[Prediction]) -> Targets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,7 @@ class Sensitivity:
     top: float | None = None  # log-likelihood from which ``supported`` is measured
 
     def summary_frame(self) -> pd.DataFrame:
-        """The table."""
+        """Return the estimates and intervals as a table."""
         return self.table
 
     def __str__(self) -> str:
@@ -75,6 +76,9 @@ class Sensitivity:
                 f"{self.bounds[1]:.4f}."
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def tipping_points(
@@ -193,7 +197,7 @@ def shifted_prevalence(
     )
 
 
-# -- how well the data tell the parameters apart ---------------------------------------------------
+# -- how well the data identify the parameters -----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +262,18 @@ class Identification:
         if self.profile is not None:
             said += _about_error_corr(self.profile)
         if self.face is not None:
-            said.append(f"sigma and rho are not told apart: {self.face}.")
+            said.append(f"sigma and rho are not identified separately: {self.face}.")
         elif self.correlation is not None and abs(self.correlation) > 0.99:
             said.append(
-                "sigma and rho are not told apart: another sigma with another rho fits as well. "
+                "sigma and rho are not identified separately: another pair of them fits as well. "
                 "Coefficients of the outcome grow with sigma; report effects and probabilities."
             )
         if self.excluded is not None:
             said.append(_about_exclusion(self.excluded))
         return said
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _about_error_corr(profile: Profile) -> list[str]:

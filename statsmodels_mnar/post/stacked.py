@@ -49,11 +49,11 @@ class Softening(Protocol):
 
     @property
     def select(self) -> Index:
-        """g_s."""
+        """The classifier of selection, g_s."""
 
     @property
     def outcome(self) -> Index:
-        """g_y."""
+        """The classifier of the outcome, g_y."""
 
     def values(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return s' and y', (n,)."""
@@ -249,7 +249,7 @@ class Derivatives:
 
 
 def derivatives(sums: tuple[Floats, ...], how: Stages) -> Derivatives:
-    """From the :func:`first_sums` of all rows."""
+    """Return the derivatives from the :func:`first_sums` of all rows."""
     select, outcome, by_soft, rowwise, slopes, moments = sums
     weight, first, second, n_missing, seen = moments
     total = weight + seen

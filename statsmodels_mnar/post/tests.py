@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -58,6 +59,9 @@ class IndependenceTest:
         found = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
         return f"{name} test of independent equations: {found}"
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
 
 def _test(method: Method, statistic: float) -> IndependenceTest:
     return IndependenceTest(method, statistic, float(stats.chi2.sf(statistic, 1)))
@@ -101,7 +105,7 @@ def free_without_dependence(objective: Any, logit: Independent, probit: float) -
 
 
 def wald(estimate: float, variance: float) -> IndependenceTest:
-    """athrho or the loading over its standard error, squared."""
+    """Return the square of athrho or the loading over its standard error."""
     return _test("wald", estimate**2 / variance)
 
 
@@ -112,7 +116,7 @@ def score(
     link: Link,
     meat: Callable[[Floats], Floats] | None = None,
 ) -> IndependenceTest:
-    """From the two equations fitted apart alone.
+    """Return the score test, which needs only the two equations fitted apart.
 
     The score of the loading (probit outcome: athrho) at zero. The free form, a fixed sigma and the
     loading form have the same test.

@@ -75,6 +75,9 @@ class Replicates:
     def _title(self) -> str:
         raise NotImplementedError
 
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
+
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, bias and intervals at level 1 - ``alpha``."""
         interval = self.conf_int(alpha)
@@ -89,7 +92,7 @@ class Replicates:
         )
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """Table to print, with what failed below it; ``alpha`` of the intervals."""
+        """Table to print, with intervals at level 1 - ``alpha`` and the failures below it."""
         frame = self.summary_frame(alpha)
         cells = [[f"{v:.4f}" for v in row] for row in frame.to_numpy()]
         smry = SectionedSummary()
@@ -227,7 +230,7 @@ class BootstrapResults(Replicates):
         if self.acceleration is None:
             raise ValueError(
                 "kind='bca' needs the influence of each row on the estimates, which this fit does "
-                "not have (a first stage that is no regression, or a fit that stopped early); use "
+                "not have (a first stage is not a regression, or the fit stopped early); use "
                 "'percentile'"
             )
         rows = {}

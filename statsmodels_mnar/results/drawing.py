@@ -1,6 +1,6 @@
 """What all pictures share, those of one table each, and probabilities along a covariate.
 
-Lines are told apart by style and points by marker, so that a picture can be read in grey.
+Lines differ in style and points in marker, so that a picture can be read in grey.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
-SHADES = ("black", "0.25", "0.4", "0.25")
+# Blue, orange and two more that the colour-blind tell apart, from dark to light in grey.
+SHADES = ("#0b4a8f", "#c8580a", "#2a9d8f", "#8a6fb0")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FAINT = "0.6"  # reference lines
 CHANGES = {
@@ -93,8 +94,8 @@ def draw_intervals(tables: Mapping[str, pd.DataFrame], ax: Any = None) -> Any:
         place = np.arange(len(names)) + step * (i - 0.5 * (len(tables) - 1))
         ax.errorbar(
             found["estimate"], place, xerr=ends.to_numpy().T,
-            fmt=MARKERS[i % len(MARKERS)], color=SHADES[i % 2], markersize=5, linewidth=1.0,
-            markerfacecolor="white" if i % 2 else SHADES[0], label=label,
+            fmt=MARKERS[i % len(MARKERS)], color=SHADES[i % len(SHADES)], markersize=5,
+            linewidth=1.2, markerfacecolor="white" if i % 2 else None, label=label,
         )  # fmt: skip
     ax.set_yticks(np.arange(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)  # the first variable on top
@@ -110,10 +111,10 @@ def draw_profile(profile: Profile, ax: Any = None) -> Any:
     if len(at) > 1:
         fine = np.linspace(at[0], at[-1], 400)
         curve = -0.5 * PchipInterpolator(at, root)(fine) ** 2
-        ax.plot(fine, curve, color="black", label="profile log-likelihood")
+        ax.plot(fine, curve, color=SHADES[0], label="profile log-likelihood")
     ax.plot(
         profile.grid, profile.values - profile.llf, linestyle="", marker="o", markersize=3.5,
-        color="black", label="fitted values",
+        color=SHADES[0], label="fitted values",
     )  # fmt: skip
     ax.axvline(
         profile.estimate, color="black", linestyle=":", label=f"estimate {profile.estimate:.3g}"
@@ -129,12 +130,12 @@ def draw_profile(profile: Profile, ax: Any = None) -> Any:
     for number, piece in enumerate(profile.pieces):
         # An open end may be infinite, and has no bar.
         ax.plot(
-            np.clip(piece, at[0], at[-1]), [below] * 2, color="black", linewidth=3.0,
+            np.clip(piece, at[0], at[-1]), [below] * 2, color=SHADES[1], linewidth=3.0,
             label=words if number == 0 else None,
         )  # fmt: skip
     ends = [end for piece in profile.pieces for end in piece]
     closed = ends[int(profile.open[0]) : len(ends) - int(profile.open[1])]
-    ax.plot(closed, [below] * len(closed), linestyle="", marker="|", color="black", markersize=12)
+    ax.plot(closed, [below] * len(closed), linestyle="", marker="|", color=SHADES[1], markersize=12)
     lowest = float(np.min(profile.values)) - profile.llf
     ax.set_ylim(max(lowest, 4.0 * below) * 1.05, -0.08 * below)
     ax.set(xlabel=in_words(profile.param), ylabel="log-likelihood less its maximum")
@@ -345,7 +346,7 @@ def _in_words(self: SelectionResults) -> dict[str, str]:
 def _along_data(
     self: SelectionResults, variable: str, values: Any, chosen: list[str], data: Any, alpha: float
 ) -> pd.DataFrame:
-    """Through the formulas."""
+    """Return the designs along a variable of the data, through the formulas."""
     model = self.model
     for spec in self._specs("p11"):
         spec.check_new_data()
@@ -405,7 +406,7 @@ def _moved(
 def _along_column(
     self: SelectionResults, variable: str, values: Any, chosen: list[str], data: Any, alpha: float
 ) -> pd.DataFrame:
-    """Along a column of the designs, for models built from arrays."""
+    """Return the designs along one of their columns, for models built from arrays."""
     if data is not None:
         raise ValueError("data needs a model built from formulas; leave it out")
     self.model.check_rows_at_hand()

@@ -161,6 +161,11 @@ class MarginalEffects:
             return f"{self.title} of {len(self.margeff)} rows: {', '.join(self.names)}"
         return str(self.summary())
 
+    def _repr_html_(self) -> str:
+        if self.margeff_cov is None:
+            return str(pd.DataFrame(self.margeff, columns=list(self.names))._repr_html_())
+        return str(self.summary().as_html())
+
 
 def get_margeff(
     self: SelectionResults,
@@ -226,7 +231,7 @@ def get_margeff(
 
     Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
     x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
-    other design if both hold the same values; different columns of the same name are told apart
+    other design if both hold the same values; different columns of the same name are distinguished
     by the prefix ``select_``. The columns of ``re()`` and ``smooth()`` terms are none: name their
     variables in ``variables``.
 
@@ -332,6 +337,27 @@ def _penalised(self: SelectionResults, column: Column) -> bool:
     )
 
 
+def effect_columns(self: SelectionResults, which: str) -> list[Column]:
+    """The variables of the designs that have an effect on this probability."""
+    design = self.model.design
+    found = columns(self.model.designs(which), design.outcome_names, design.select_names)
+    return [column for column in found if not _penalised(self, column)]
+
+
+def average_effect(self: SelectionResults, which: str, column: Column) -> tuple[float, float]:
+    """The average marginal effect of one column, and its standard error.
+
+    The fit's refits ask for it many times, and all other columns take most of the work.
+    """
+    quantity, design = self.model.quantity(self.params, which), self.model.design
+    share = average_weights(None, design.weights, design.nobs, "weights")
+    value, jacobian = average_effects(
+        quantity, self.model.designs(which), [column], share / share.sum()
+    )
+    variance = jacobian[0] @ np.asarray(self.cov_params_default) @ jacobian[0]
+    return float(value[0]), float(np.sqrt(variance))
+
+
 def _by_partition(
     self: SelectionResults,
     quantity: Quantity,
@@ -390,7 +416,7 @@ def _by_data(
         self._check_read(name, frame, quantity.which)
         found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
     if not found:
-        raise ValueError("variables names nothing that varies; leave it out for all columns")
+        raise ValueError("variables names no column that varies; leave it out for all columns")
     if method.endswith("ex"):
         _check_continuous([move.label for move in found if not move.continuous], method)
     if at == "overall":
@@ -477,12 +503,17 @@ def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: s
     return model.designs(which, *model.design_for(frame, which), *offsets)
 
 
-def _check_choices(at: str, method: str, which: str) -> None:
+def check_probability(which: str) -> None:
+    """Refuse what has no effects but its coefficients."""
     check_which(which)
     if which in INDICES:
         raise ValueError(
             f"which={which!r} is linear: its effects are the coefficients; use a probability"
         )
+
+
+def _check_choices(at: str, method: str, which: str) -> None:
+    check_probability(which)
     if at not in get_args(At):
         raise ValueError(f"at={at!r} is unknown; use one of {list(get_args(At))}")
     if method not in _HEADINGS:

@@ -12,11 +12,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from ..design.recorded import record
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import shrinkage, summary
 from .effects import MarginalEffects
+from .robustness import sensitivity_along
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
 GRID = np.arange(-8, 9) / 10.0  # of the error correlation
@@ -78,13 +80,17 @@ def gather(
     if refits:
         options: dict[str, Any] = {"alpha": alpha, "progress": progress}
         profile = attempt("profile", lambda: results.profile("error_corr", **options))
-        options["error_corr"] = GRID
-        prevalence = attempt(
-            "prevalence", lambda: results.sensitivity(target="prevalence", **options)
-        )
+        kept: dict[tuple[str, float], Any] = {}  # refits that both targets share
+
+        def along(target: str, column: str | None) -> Sensitivity:
+            return sensitivity_along(
+                results, {"error_corr": GRID}, target=target, variable=column, which="mean",
+                kept=kept, **options,
+            )  # fmt: skip
+
+        prevalence = attempt("prevalence", lambda: along("prevalence", None))
         if variable is not None:
-            options |= {"target": "margeff", "variable": variable}
-            effect = attempt("effect", lambda: results.sensitivity(**options))
+            effect = attempt("effect", lambda: along("margeff", variable))
     return Findings(
         alpha=alpha,
         effects=effects,
@@ -118,7 +124,7 @@ def _followed(effects: MarginalEffects, variable: str | None) -> str | None:
 
 
 def _shares(results: Any, alpha: float) -> pd.DataFrame:
-    """Observed among the labelled, predicted elsewhere."""
+    """Return the shares of ones: observed among labelled rows, predicted for others."""
     design = results.model.design
     weights = design.row_weights
     seen = design.labelled
@@ -177,7 +183,7 @@ def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
         return [
             Statement(
                 "finding",
-                f"The data do not reject that selection is ignorable ({test}). That is no proof of "
+                f"The data do not reject that selection is ignorable ({test}). That does not prove "
                 f"it.{agree}",
             )
         ]
@@ -346,6 +352,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "formula": getattr(model, "formula", None),
         "select_formula": getattr(model, "select_formula", None),
         "equations": {"outcome": design.outcome_names, "select": design.select_names},
+        "terms": _terms(design),
+        "offsets": model.offset_columns,
         "data": {
             "nobs": results.nobs,
             "labelled": results.nobs_selected,
@@ -395,11 +403,17 @@ def fit_record(results: Any) -> dict[str, Any]:
         "across": asdict(results._across()) if results._by_profile(None) else None,
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
-        "terms": shrinkage.record(results) if results._has_terms else None,
+        "penalised_terms": shrinkage.record(results) if results._has_terms else None,
         "free_shares": results._leverage() if results._has_terms else None,
         "notes": summary.notes(results),
         "versions": versions(),
     }
+
+
+def _terms(design: Any) -> dict[str, Any] | None:
+    """Return what both formulas have learned; None where a file cannot hold it."""
+    parts = {"outcome": record(design.outcome_spec), "select": record(design.select_spec)}
+    return None if None in parts.values() else parts
 
 
 def report_record(results: Any, found: Findings) -> dict[str, Any]:

@@ -103,6 +103,9 @@ class SelectionResults(GenericLikelihoodModelResults):
     _ll_ignorable = inference._ll_ignorable
     _maximum = inference._maximum
     compare_lr_test = inference.compare_lr_test
+    score_test = inference.score_test
+    info_criteria = inference.info_criteria
+    pred_table = inference.pred_table
     wald_test_terms = inference.wald_test_terms
 
     # Dependence of the outcome on selection.
@@ -369,7 +372,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @property
     def pvalues(self) -> Floats:
-        """Two-sided, of zero.
+        """Two-sided P-values of the hypotheses that a parameter is zero.
 
         Normal or, where intervals are made by "profile", the smallest level at which that of
         :meth:`conf_int` excludes zero.
@@ -408,7 +411,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     @property
     def converged(self) -> bool:
-        """At a maximum of the closed model, interior or on a face."""
+        """Whether the fit is at a maximum of the closed model, interior or on a face."""
         return self.status.converged or self.status.boundary
 
     @property
@@ -523,6 +526,9 @@ class SelectionResults(GenericLikelihoodModelResults):
             Of the intervals.
         """
         return summary.summary(self, yname, xname, title, alpha)
+
+    def _repr_html_(self) -> str:
+        return str(self.summary().as_html())
 
     def summary2(
         self,
@@ -664,7 +670,7 @@ class SelectionResults(GenericLikelihoodModelResults):
 
 
 def _log_likelihood(value: float) -> str:
-    """With the digits that a likelihood ratio needs, however many rows there are."""
+    """Return the log-likelihood with the digits that a likelihood ratio needs."""
     return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
 
 

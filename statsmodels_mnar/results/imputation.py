@@ -291,7 +291,7 @@ def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:
 
 
 def _unlabelled_gradient(self: SelectionResults, which: str = "mean-unselected") -> Floats:
-    """(m, P) derivatives of a prediction of theirs in the estimates."""
+    """(m, P) derivatives of a prediction for the unlabelled rows in the estimates."""
     quantity, at = self.model.quantity(self.params, which), self._unlabelled
     parts = [at[rows] for rows in blocks(len(at))]
     return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])
@@ -386,6 +386,9 @@ class Pooled:
                 "fmi": self.fmi,
             }
         )
+
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
 
 
 def pool(

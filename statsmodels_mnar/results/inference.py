@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +219,86 @@ def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, flo
     return statistic, float(stats.chi2.sf(statistic, df)), df
 
 
+def score_test(self: SelectionResults, exog_extra: Any) -> tuple[float, float, int]:
+    """Test whether columns that were left out belong in the outcome equation, without a refit.
+
+    The score of their coefficients at zero, with the observed information.
+
+    Parameters
+    ----------
+    exog_extra : array_like
+        (n,) or (n, k) columns for the rows of the model, in their order.
+
+    Returns
+    -------
+    statistic, pvalue, df
+        As :meth:`compare_lr_test` of the larger model returns.
+    """
+    if self.cov_type in covariance.ROBUST or self._fit_info.penalty:
+        raise ValueError(
+            "score_test needs cov_type='nonrobust' and no penalty; fit with the columns in the "
+            "formula and use wald_test"
+        )
+    _check_likelihood(self, "score_test")
+    model = self.model
+    if model.in_partitions:
+        model.design.refuse("score_test")
+    model.check_rows_at_hand()
+    design = model.design
+    extra = np.asarray(exog_extra, dtype=float)
+    extra = extra[:, None] if extra.ndim == 1 else extra
+    if extra.ndim != 2 or len(extra) != len(design.X) or not np.isfinite(extra).all():
+        raise ValueError(
+            f"exog_extra must be finite columns for the {len(design.X)} rows of the model, got "
+            f"shape {np.shape(exog_extra)}"
+        )
+    p, k = model.k_outcome, extra.shape[1]
+    names = (*design.outcome_names, *(f"extra_{j}" for j in range(k)))
+    larger = model.rebuilt(
+        replace(design, X=np.column_stack([design.X, extra]), outcome_names=names)
+    )
+    at = np.insert(np.asarray(self.params, dtype=float), [p] * k, 0.0)
+    tested = np.arange(p, p + k)
+    score = np.asarray(larger.score(at))
+    inverse = covariance.invert(-np.asarray(larger.hessian(at)))
+    statistic = float(score[tested] @ inverse[np.ix_(tested, tested)] @ score[tested])
+    return statistic, float(stats.chi2.sf(statistic, k)), k
+
+
+def info_criteria(self: SelectionResults, crit: str, dk_params: float = 0) -> float:
+    """AIC or BIC, with ``dk_params`` more parameters than the model has.
+
+    Parameters
+    ----------
+    crit : {"aic", "bic"}
+    dk_params : float
+    """
+    if crit not in ("aic", "bic"):
+        raise ValueError(f"crit={crit!r} is unknown; use 'aic' or 'bic'")
+    each = 2.0 if crit == "aic" else float(np.log(self.nobs))
+    return float(getattr(self, crit)) + each * dk_params
+
+
+def pred_table(self: SelectionResults, threshold: float = 0.5) -> Floats:
+    """Count labelled rows by outcome (rows of the table) and prediction (columns), 0 before 1.
+
+    The prediction is that P(y = 1 given s = 1) exceeds ``threshold``: labelled rows are compared
+    with what the model says of labelled rows. Frequency weights count.
+    """
+    model = self.model
+    if model.in_partitions:
+        model.design.refuse("pred_table")
+    model.check_rows_at_hand()
+    design = model.design
+    seen = design.labelled
+    said = np.asarray(self.predict(which="mean-selected"))[seen] > threshold
+    weights = design.weights if design.weight_kind == "freq_weights" else None
+    return np.histogram2d(
+        design.y[seen], said, bins=2, range=[[0, 1], [0, 1]],
+        weights=None if weights is None else weights[seen],
+    )[0]  # fmt: skip
+
+
 def _rows_known(self: SelectionResults) -> bool:
     return not self.model.in_partitions and self.model.design.nobs > 0
 
@@ -307,7 +388,7 @@ def sigma(self: SelectionResults) -> float:
 
 
 def rho(self: SelectionResults) -> float:
-    """Its correlation with the selection error."""
+    """Correlation of the error of size sigma with the selection error."""
     return self._dependence.rho
 
 
@@ -394,7 +475,7 @@ def weak(self: SelectionResults) -> tuple[str, ...]:
 
 
 def _weakness(self: SelectionResults) -> str | None:
-    """What to say where sigma and rho are not told apart at an interior maximum."""
+    """Return what to say where sigma and rho are not identified separately inside the model."""
     both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
     if not both or not self.status.converged:
         return None
@@ -403,8 +484,8 @@ def _weakness(self: SelectionResults) -> str | None:
     if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
         return None
     return (
-        f"sigma and rho are not told apart by these data: SE(lnsigma) = {error:.2f}, "
-        f"corr(lnsigma, athrho) = {correlation:.4f}. What they do speak about is the error "
+        f"sigma and rho are not identified separately by these data: SE(lnsigma) = {error:.2f}, "
+        f"corr(lnsigma, athrho) = {correlation:.4f}. They do identify the error "
         f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
         f"scale with normalization={self._scale_remedy()}."
     )

@@ -130,7 +130,7 @@ def table(frame: pd.DataFrame, caption: str) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, str]], caption: str) -> str:
-    """Names and what they are."""
+    """Return a table of names and their values."""
     rows = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
         for name, value in pairs
@@ -163,12 +163,12 @@ def preformatted(text: str) -> str:
 
 
 def folded(heading: str, body: str) -> str:
-    """What opens on demand."""
+    """Return a section that is closed until the reader opens it."""
     return f"<details>\n<summary>{escape(heading)}</summary>\n{body}\n</details>"
 
 
 def _scroll(label: str) -> str:
-    """A wide table scrolls by itself, with the keyboard too."""
+    """Begin a region in which a wide table scrolls by itself, with the keyboard too."""
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
 
 

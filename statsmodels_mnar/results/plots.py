@@ -113,7 +113,7 @@ def plot_margeff(
     ----------
     effects : MarginalEffects or several of them, optional
         What :meth:`get_margeff` returned; otherwise it is called with the options. Several are
-        told apart by their ``which``.
+        labelled by their ``which``.
     ax : matplotlib axes, optional
     alpha : float
         Of the intervals.
@@ -227,7 +227,7 @@ def plot_calibration(
 
 
 def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
-    """The optimiser's way: log-likelihood below its best value, and the score's norm.
+    """Path of the optimiser: log-likelihood below its best value, and the score's norm.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
     """
     trace = self._fit_info.solution.trace
     if not trace:
-        raise ValueError(f"method={self._fit_info.method!r} left no trace of its iterations")
+        raise ValueError(f"method={self._fit_info.method!r} does not record its iterations")
     ax = axes_of(ax)
     iterations = [step.iteration for step in trace]
     distance = max(step.value for step in trace) - np.array([step.value for step in trace])

@@ -343,7 +343,9 @@ def _inputs(
     design = self.model.design
     formulas = design.outcome_spec is not None
     if isinstance(design, SavedDesign):
-        design.check_columns(exog, exog_select)
+        transform = transform and not design.takes_designs(exog, exog_select)
+        if not (formulas and transform and exog_select is None):
+            design.check_columns(exog, exog_select)
     if exog is not None and transform and formulas and exog_select is None:
         exog = as_frame(exog)
         offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)

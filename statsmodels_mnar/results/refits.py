@@ -155,7 +155,7 @@ class SimulationError(Replicates):
 
     @property
     def verdict(self) -> str:
-        """In words, for the summary."""
+        """The verdict in words, for the summary."""
         worst = self.ratio.idxmax()
         size = f"{self.ratio[worst]:.2f} of its standard error ({worst})"
         if self.ratio[worst] <= _TOLERATED:

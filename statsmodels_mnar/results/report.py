@@ -404,6 +404,9 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     - ``model``, ``link``, ``normalization`` (of the fit) and ``asked`` (differs where the maximum
       lies on a face), ``integration``, ``formula``, ``select_formula`` (as text)
     - ``equations``: names of the columns, outcome and select
+    - ``terms``: what each formula has learned (columns, factors with their levels and transforms,
+      terms with their contrasts), for predictions from data; null where plain values cannot hold
+      it; ``offsets``: columns of the two equations
     - ``data``: nobs, labelled, missing_ratio, dropped, outcome, select, weights, constant
     - ``status``: name, message, converged, boundary, method, iterations, score_norm, penalty,
       options
@@ -444,11 +447,11 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     return text
 
 
-def check_path(path: str | Path) -> Path:
-    """Refuse a report's path before long work is done for it."""
+def check_path(path: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> Path:
+    """Refuse a path to write to before long work is done for it."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"path={str(path)!r} must end in one of {', '.join(SUFFIXES)}")
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"path={str(path)!r} must end in one of {', '.join(suffixes)}")
     if not path.parent.is_dir():
         raise ValueError(f"path={str(path)!r}: the folder {str(path.parent)!r} does not exist")
     if path.is_dir():

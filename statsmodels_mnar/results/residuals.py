@@ -74,7 +74,7 @@ def _param_influence(self: SelectionResults) -> Floats:
 
 
 def _check_at_maximum(self: SelectionResults, name: str) -> None:
-    """Elsewhere the rows' influence and the covariance have no meaning."""
+    """Raise an error where the fit is not at a maximum, which the rows' influence needs."""
     if not self.converged or not np.isfinite(self.cov_params_default).all():
         raise ValueError(
             f"{name} needs estimates at a maximum and their covariance (status: "

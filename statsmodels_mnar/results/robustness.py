@@ -16,6 +16,7 @@ from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
 from ..post.intervals import check_alpha, widened
+from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
@@ -30,6 +31,7 @@ from ..post.sensitivity import (
 )
 from ..tools import progress_bar
 from ..types import Floats
+from .effects import average_effect, check_probability, effect_columns
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -102,7 +104,27 @@ def sensitivity(
     >>> found.table["estimate"].is_monotonic_increasing
     True
     """
-    given = {"rho": rho, "error_corr": error_corr, "delta": delta}
+    return sensitivity_along(
+        self, {"rho": rho, "error_corr": error_corr, "delta": delta},
+        target=target, variable=variable, alpha=alpha, which=which, progress=progress, kept={},
+    )  # fmt: skip
+
+
+def sensitivity_along(
+    self: SelectionResults,
+    given: dict[str, Any],
+    *,
+    target: str,
+    variable: str | None,
+    alpha: float,
+    which: str,
+    progress: bool,
+    kept: dict[tuple[str, float], Any],
+) -> Sensitivity:
+    """:func:`sensitivity`, whose refits are put into ``kept`` and taken from there.
+
+    Several targets on one grid need its refits once.
+    """
     held = [name for name, values in given.items() if values is not None]
     if len(held) != 1:
         raise ValueError(f"give one of rho, error_corr and delta, got {held or 'none'}")
@@ -116,16 +138,23 @@ def sensitivity(
     if name == "delta":
         return _shifted(self, values, alpha)
     line = _fixing(self, name)
+    moving: str | Column | None = variable
+    if target == "margeff" and not self.model.in_partitions:
+        moving = next(each for each in effect_columns(self, which) if each.name == variable)
 
     def refit(grid: Floats) -> pd.DataFrame:
-        fitted = _refits(self, [line.at(float(v)) for v in grid])
+        new = [v for v in grid.tolist() if (name, v) not in kept]
+        if new:
+            found = _refits(self, [line.at(v) for v in new])
+            kept.update(((name, v), each) for v, each in zip(new, found, strict=True))
+        fitted = [kept[name, v] for v in grid.tolist()]
         lost = [float(v) for v, r in zip(grid, fitted, strict=True) if not r.converged]
         if lost:
             raise ValueError(
                 f"{name}: the refit at {lost[0]:.4g} did not converge; use a narrower range"
             )
         bar.update(len(grid))
-        rows = [_target(results, target, variable, which, alpha) for results in fitted]
+        rows = [_target(results, target, moving, which, alpha) for results in fitted]
         table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
         return table.assign(loglik=[results._top for results in fitted])
 
@@ -184,17 +213,19 @@ def _check_target(
             raise ValueError(f"variable={variable!r}: target='prevalence' has none")
         return
     n_coef = self.model.k_outcome + self.model.k_select
-    names = (
-        self.model.param_names[:n_coef]
-        if target == "coef"
-        else list(self.get_margeff(which=which).names)
-    )
+    if target == "coef":
+        names = self.model.param_names[:n_coef]
+    elif self.model.in_partitions:
+        names = list(self.get_margeff(which=which).names)
+    else:
+        check_probability(which)
+        names = [column.name for column in effect_columns(self, which)]
     if variable not in names:
         raise ValueError(f"variable={variable!r} must be one of {names} for target={target!r}")
 
 
 def _fixing(self: SelectionResults, name: str) -> _Line:
-    """Along which the quantity is held."""
+    """Return the line along which the quantity is held."""
     kind, sigma, rho = self._asked()
     if name == "error_corr" and kind == "free" and rho is not None:
         raise ValueError(
@@ -310,9 +341,9 @@ def _worst_case(self: SelectionResults) -> tuple[float, float]:
 
 
 def _target(
-    results: Any, target: str, variable: str | None, which: str, alpha: float
+    results: Any, target: str, variable: str | Column | None, which: str, alpha: float
 ) -> tuple[float, float, float, float]:
-    """Estimate, standard error and interval."""
+    """Return the estimate, standard error and interval of the target."""
     if target == "prevalence":
         found = results.get_prediction(average=True)
         low, high = found.conf_int(alpha)[0]
@@ -320,6 +351,8 @@ def _target(
     if target == "coef":
         place = results.model.param_names.index(variable)
         estimate, error = float(results.params[place]), float(results.bse[place])
+    elif isinstance(variable, Column):
+        estimate, error = average_effect(results, which, variable)
     else:
         effects = results.get_margeff(which=which)
         place = list(effects.names).index(variable)
@@ -353,7 +386,7 @@ def values_of(name: str, given: Any) -> Floats:
 
 
 def identification(self: SelectionResults) -> Identification:
-    """How well the data tell the parameters apart, from the fit alone; print it.
+    """How well the data identify the parameters, from the fit alone; print it.
 
     :meth:`identification_report` adds what costs further fits.
     """
@@ -390,7 +423,7 @@ def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identi
 
 
 def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None:
-    """None where all dependence is fixed."""
+    """Return the profile of the error correlation; None where all dependence is fixed."""
     closed = self._closed()
     if "error_corr" not in closed.dependence_names():
         return None

@@ -13,7 +13,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from ..kernel.integration import Quadrature
+from ..kernel.links import PROBIT
 from ..optimize.solution import Status
+from ..post.intervals import FEW
 from ..post.tests import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
@@ -92,10 +94,11 @@ def notes(results: SelectionResults) -> list[str]:
     if results.weak:
         found.append(_weak_note(results))
     elif results._by_profile(None):
+        few = results.nobs_selected < FEW
         found.append(
-            f"The likelihood is skewed in the error correlation: {_profiled_what(results)} are "
-            "those of the profile likelihood. Standard errors are Wald's; interval='wald' gives "
-            "its intervals."
+            f"{'Few rows are labelled' if few else 'The likelihood is skewed in error_corr'}: "
+            f"{_profiled_what(results)} are those of the profile likelihood. Standard errors are "
+            "Wald's; interval='wald' gives its intervals."
         )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
@@ -138,7 +141,7 @@ def _boundary_note(results: SelectionResults) -> str:
             f"{results.error_corr:.3f}, and the standard errors are given that. See "
             "sensitivity(error_corr=...) for others."
         )
-    if results._form.form.corr_name == "rho" and not results._at_limit():
+    if results.model.link is PROBIT:
         return f"{_sentence(status.value)}. It is held at {results.rho:.4f}."
     if not results.model.parametrized.free.any() and kind == "loading" and results.sigma > 0:
         cap = abs(results.error_corr)
@@ -155,7 +158,7 @@ def _boundary_note(results: SelectionResults) -> str:
     if results.model.normalization == "independent":
         where = "independent equations"
     return (
-        f"{_sentence(status.value)}. The maximum lies there, which is common and no failure: "
+        f"{_sentence(status.value)}. The maximum lies there, which is common and not a failure: "
         f"estimates and standard errors are those of {where}."
     )
 
@@ -219,7 +222,7 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
 def summary(
     results: SelectionResults, yname: Any, xname: Any, title: str | None, alpha: float
 ) -> Summary:
-    """The layout a Stata or statsmodels reader knows."""
+    """Return the summary in the layout of statsmodels."""
     model = results.model
     names = list(xname) if xname is not None else model.param_names
     if len(names) != len(results.params):

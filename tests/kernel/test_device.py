@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from statsmodels_mnar.kernel import full_line as fullline
 from statsmodels_mnar.kernel import half_line as halfline
-from statsmodels_mnar.kernel import special
+from statsmodels_mnar.kernel import integration
 from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
 from statsmodels_mnar.kernel.integration import DRAW_KINDS, Quadrature, Simulation, normal_draws
 from statsmodels_mnar.kernel.links import LOGIT, PROBIT
@@ -131,7 +131,7 @@ def fake_cuda(request, monkeypatch):
 
     monkeypatch.setattr(fullline, "_rows_below", rows_below)
     monkeypatch.setattr(halfline, "_rows_below", rows_below)
-    monkeypatch.setattr(special, "_HALVINGS", 1)  # there are no numbers to find a root of
+    monkeypatch.setattr(integration, "_HALVINGS", 1)  # there are no numbers to find a root of
     # What the host reads of the parameters has no number either: any will do.
     monkeypatch.setattr(
         objective.Objective,

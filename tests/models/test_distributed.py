@@ -239,7 +239,7 @@ def test_the_free_model_ends_on_its_faces_too(name, way, request, tmp_path):
 
 @pytest.mark.full
 def test_a_flat_top_has_one_highest_point():
-    """Sigma and rho are hardly told apart: the optimisers' paths part by rounding."""
+    """Sigma and rho are hardly identified separately: the optimisers' paths part by rounding."""
     data = simulated(0)
     models = [
         GreeneSelectionLogit.from_formula(

@@ -40,7 +40,7 @@ def test_an_interior_maximum_on_a_ridge_warns_with_figures():
     assert re.search(r"SE\(lnsigma\) = 4.*loading", said)
     assert results.status is Status.CONVERGED
     assert list(results.params.index[-2:]) == ["lnsigma", "athrho"]
-    assert "not told apart" in str(results.summary())
+    assert "not identified separately" in str(results.summary())
     assert "lnsigma and athrho" in str(results.identification)
 
 

@@ -147,7 +147,7 @@ def test_a_million_rows():
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="n=5 must be an integer above the 5 labelled rows"):
         augment(LABELED, TARGET, ["t"], 5, 0)
-    with pytest.raises(ValueError, match="labeled has 5 rows and target 0; both need some"):
+    with pytest.raises(ValueError, match="labeled has 5 rows and target 0; both need at least one"):
         augment(LABELED, TARGET[:0], ["t"], 10, 0)
     with pytest.raises(ValueError, match="labeled has 0 rows and target 10"):
         augment(LABELED[:0], TARGET, ["t"], 10, 0)

@@ -553,5 +553,5 @@ def test_bad_options_are_named(small, form, options, message):
 
 
 def test_descent_refuses_a_penalty_that_it_would_not_use(small):
-    with pytest.raises(ValueError, match=r"penalty=0\.1 has no use in 'sgd'; pass weight_decay"):
+    with pytest.raises(ValueError, match=r"penalty=0\.1 is not used by 'sgd'; pass weight_decay"):
         maximize(Objective(Rows.build(**small), FreeForm(), penalty=0.1), None, method="sgd")

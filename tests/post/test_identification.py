@@ -53,7 +53,7 @@ def test_verdict_says_what_the_interval_says():
     assert "more than half of the range" in str(vague)
     assert "rests on the functional form" in str(vague)
     ridge = replace(cheap, correlation=-0.999)
-    assert "not told apart" in str(ridge)
+    assert "not identified separately" in str(ridge)
 
 
 def test_report_adds_the_profile_to_the_cheap_part():

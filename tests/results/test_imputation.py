@@ -136,7 +136,7 @@ def test_held_is_the_conditional_covariance():
 @pytest.mark.full
 def test_sigma_is_held_where_rho_is_estimated_too():
     data = simulate_greene(5_000, rho=0.6, rng=5).data
-    with pytest.warns(match="not told apart"):
+    with pytest.warns(match="not identified separately"):
         results = fit(data, normalization="free")
     assert results.model.param_names[-2:] == ["lnsigma", "athrho"]
     imputations = results.impute(30, rng=0)

@@ -21,6 +21,7 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
     from_json,
 )
+from statsmodels_mnar.post.intervals import FEW, widened
 
 V = np.pi**2 / 3.0
 
@@ -79,11 +80,27 @@ def skewed():
 def test_a_skewed_likelihood_has_profile_intervals_but_is_not_weak(skewed):
     assert skewed.weak == ()
     assert skewed.get_prediction(average=True).interval == "profile"
-    text = str(skewed.summary())
-    assert "The likelihood is skewed in the error correlation" in " ".join(text.split())
+    assert "Few rows are labelled" in " ".join(str(skewed.summary()).split())
     (piece,) = skewed.profile("error_corr").pieces
     shown = skewed.dependence_table().loc["error_corr"].to_numpy(dtype=float)[2:]
     np.testing.assert_allclose(shown, piece, atol=1e-3)
+
+
+def test_many_labels_have_profile_intervals_where_the_likelihood_is_skewed():
+    text = " ".join(str(fit(simulate(2_000, 1.0, 3.0, 1)).summary()).split())
+    assert "The likelihood is skewed in error_corr" in text
+
+
+def test_few_labels_have_profile_intervals_whatever_the_shape_of_the_likelihood():
+    """Estimates near zero, where the likelihood is a parabola: Wald's set, widened."""
+    few = fit(simulate(600, 1.0, 0.0, 3))
+    assert few.nobs_selected < FEW and few.weak == ()
+    low, high = few.dependence_table().loc["error_corr"].to_numpy(dtype=float)[2:]
+    wald = few.dependence_table(interval="wald").loc["error_corr"].to_numpy(dtype=float)[2:]
+    ratio = np.ptp(np.arctanh([low, high])) / np.ptp(np.arctanh(wald))
+    assert ratio == pytest.approx(np.sqrt(widened(few)), rel=0.05)
+    at_ends = few.profile("error_corr", grid=[low, high]).values
+    np.testing.assert_allclose(2 * (few.llf - at_ends), widened(few) * chi2.ppf(0.95, 1), atol=2e-3)
 
 
 def test_the_interval_of_a_skewed_fit_is_that_of_the_profile_likelihood(skewed):

@@ -204,7 +204,7 @@ refuse(
     data=lambda d: [1, 2],
 )  # fmt: skip
 refuse(
-    T, "a dict of columns of different lengths", DesignError, "data is no table",
+    T, "a dict of columns of different lengths", DesignError, "data cannot be read as a table",
     data=lambda d: {"y": [1, 0], "x": [1, 2, 3]},
 )  # fmt: skip
 accept(T, "a dict of columns", data=lambda d: {k: d[k].tolist() for k in d})

@@ -222,7 +222,7 @@ EFFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "method is misspelled": ({"method": "dxdy"}, "method='dxdy' is unknown; use one of"),
     "a variable that is not there": ({"variables": ["q"]}, "variables has 'q'"),
     "a variable of the other equation": ({"variables": ["z"]}, "variables has 'z'"),
-    "no variables": ({"variables": []}, "variables names nothing that varies"),
+    "no variables": ({"variables": []}, "variables names no column that varies"),
     "data without variables": ({"data": NEW}, "data is read with variables= only"),
     "data without rows": ({"variables": ["x"], "data": NEW[:0]}, "data has no rows"),
     "data with NaN": (
@@ -503,7 +503,7 @@ def from_target(**changes: Any) -> Any:
 
 
 TARGETS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "an empty target": ({"target": TARGET[:0]}, ValueError, "target 0; both need some"),
+    "an empty target": ({"target": TARGET[:0]}, ValueError, "target 0; both need at least one"),
     "no labelled rows": ({"labeled": LABELED[:0]}, ValueError, "labeled has 0 rows"),
     "a target that lacks a column": (
         {"target": TARGET.drop(columns="z")}, DesignError, "target lacks the column(s) z"
@@ -602,6 +602,7 @@ T = "Misspelled keywords"
 TYPO = {"mispelled": 1}
 # Every public callable of the package that takes further keywords, as a test makes sure of.
 KEYWORDS: dict[str, Callable[[], Any]] = {
+    "GreeneSelectionLogit": lambda: GreeneSelectionLogit(**arrays_of(BASE), **TYPO),
     "GreeneSelectionLogit.from_formula": lambda: GreeneSelectionLogit.from_formula(
         OUTCOME, SELECT, BASE, **TYPO
     ),

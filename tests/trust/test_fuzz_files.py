@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsmodels_mnar.__main__ import main
-from statsmodels_mnar.cli import read_table
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.files import read_table
 from tests.trust.limits import within
 
 FORMULAS = ("y ~ x1 + x2", "s ~ x1 + x2 + z")

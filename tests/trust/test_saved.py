@@ -145,7 +145,7 @@ def test_results_whose_data_were_removed_can_be_written(simulated, fits):
     assert json.loads(results.to_json()) == before
 
 
-# -- no data and no formulas -----------------------------------------------------------------------
+# -- no data, and of formulas only columns and arithmetic ------------------------------------------
 
 
 def test_formulas_are_text_and_never_evaluated(fits, tmp_path):
@@ -158,12 +158,29 @@ def test_formulas_are_text_and_never_evaluated(fits, tmp_path):
     again = from_json(json.dumps(record))
     assert again.model.formula == record["formula"]
     X, W = np.ones((2, 3)), np.ones((2, 4))
-    again.summary(), again.predict(X), again.get_prediction(X, W, which="p11")
-    with pytest.raises(ValueError, match="evaluate no formulas"):
+    data = simulate_greene(100).data
+    again.summary(), again.predict(X), again.get_prediction(X, W, which="p11"), again.predict(data)
+    record["terms"]["outcome"]["factors"][0]["eval_code"] = record["formula"].partition("~ ")[2]
+    with pytest.raises(ValueError, match=r"terms\.outcome: .* is not evaluated from a file"):
+        from_json(json.dumps(record))
+    assert not flag.exists()
+
+
+def test_predictions_from_data_are_those_of_the_fit(simulated, fits, tmp_path):
+    _, results = fits["probit"]
+    again, new = from_json(results.to_json()), simulate_greene(50, rng=9).data
+    for which in ("mean", "mean-unselected", "p10", "linear-select"):
+        one, other = (r.get_prediction(new, which=which).summary_frame() for r in (results, again))
+        assert one.equals(other)
+    assert len(again.predict_parquet(new, tmp_path / "parts")) == 1
+
+
+def test_without_a_record_of_formulas_data_are_refused(fits, tmp_path):
+    again = from_json(changed(json.loads(fits["loading"][1].to_json()), ("terms",), None))
+    with pytest.raises(ValueError, match="no record of what their formulas learned"):
         again.predict(simulate_greene(100).data)
     with pytest.raises(ValueError, match="needs a model built from formulas"):
         again.predict_parquet(simulate_greene(100).data, tmp_path / "out")
-    assert not flag.exists()
 
 
 def test_frames_are_designs_by_name(fits):
@@ -172,7 +189,7 @@ def test_frames_are_designs_by_name(fits):
     design = model.data.orig_exog.head(5)
     assert again.predict(design).equals(results.predict(design, transform=False))
     assert again.predict(design[["x2", "x1", "Intercept"]]).equals(again.predict(design))
-    with pytest.raises(ValueError, match="exog must have the columns Intercept, x1, x2"):
+    with pytest.raises(ValueError, match=r"data lacks the column\(s\) x2"):
         again.predict(design.set_axis(["Intercept", "x1", "x3"], axis=1))
     with pytest.raises(ValueError, match="exog_select must have the columns Intercept, x1, x2, z"):
         again.predict(design, design, which="p11")
@@ -294,6 +311,10 @@ NOT_IN_OLD_FILES = {
     ("link",),
     ("instrument",),
     ("weak",),
+    ("terms",),
+    ("offsets",),
+    ("penalised_terms",),
+    ("free_shares",),
     ("across", "conservative"),
     ("across", "widened"),
     ("terms",),
@@ -330,7 +351,10 @@ BAD = [
     (("equations", "outcome"), [], "equations.outcome must be different names"),
     (("equations", "outcome"), ["x1", "x1", "x2"], "equations.outcome must be different"),
     (("equations", "outcome"), ["x1", None, "x2"], r"equations.outcome\[1\] must be a text"),
-    (("equations", "outcome"), ["Intercept", "x1"], "params must have the keys"),
+    (("equations", "outcome"), ["Intercept", "x1"], "must make the columns of the equation"),
+    (("equations", "select"), ["Intercept", "x1"], "must make the columns of the equation"),
+    (("terms", "outcome", "columns"), "x1", r"terms\.outcome: a list of names is expected"),
+    (("offsets",), ["z"], "offsets must be two names or null"),
     (("data", "nobs"), 0, "data.nobs must lie between"),
     (("data", "nobs"), -5.0, "data.nobs must lie between"),
     (("data", "nobs"), 10**400, "data.nobs must lie between"),
@@ -381,13 +405,16 @@ def deep(levels):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"schema": 1', '"schema": NaN'), "NaN is no number of JSON"),
-        (lambda text: text.replace('"nobs": 1000.0', '"nobs": Infinity'), "Infinity is no number"),
+        (lambda text: text.replace('"schema": 1', '"schema": NaN'), "NaN is not a number of JSON"),
+        (
+            lambda text: text.replace('"nobs": 1000.0', '"nobs": Infinity'),
+            "Infinity is not a number",
+        ),
         (lambda text: text.replace('"nobs": 1000.0', '"nobs": 1e999'), "data.nobs must lie"),
         (lambda text: text.replace('"nobs": 1000.0', f'"nobs": {"9" * 5000}'), "data.nobs must"),
-        (lambda text: text.replace('"schema": 1', '"schema": 1, "schema": 1'), "'schema' stands"),
-        (lambda text: text[: len(text) // 2], "it is no JSON"),
-        (lambda text: "{" + text, "it is no JSON"),
+        (lambda text: text.replace('"schema": 1', '"schema": 1, "schema": 1'), "'schema' appears"),
+        (lambda text: text[: len(text) // 2], "it is not JSON"),
+        (lambda text: "{" + text, "it is not JSON"),
         (lambda text: '{"a": ' + deep(100_000) + "}", "nested too deeply"),
         (
             lambda text: text.replace('"formula": "', f'"formula": {deep(30)}, "x": "', 1),
@@ -397,7 +424,7 @@ def deep(levels):
         (lambda text: "[" * 100_000, "nested too deeply"),
         (lambda text: text.replace('"formula": "', f'"x": {deep(65)}, "formula": "', 1), "deeply"),
         (lambda text: text.replace('"options": {}', '"options": {"gtol": [[]]}'), "options.gtol"),
-        (lambda text: '{"a": "' + '\\"' * 100_000, "it is no JSON"),
+        (lambda text: '{"a": "' + '\\"' * 100_000, "it is not JSON"),
         (lambda text: "{}", "'schema' is missing"),
         (lambda text: '{"schema": 1}', "'model' is missing"),
     ],

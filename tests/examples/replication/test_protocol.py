@@ -73,12 +73,12 @@ def test_one_seed_is_within_seven_tenths_of_a_point(shared, name, method):
 def test_soft_selection_of_the_logit(shared, name, expected):
     """The paper's on Adult and Drug; on German it has 0.3957."""
     from statsmodels_mnar import BiasCorrLogit
-    from statsmodels_mnar.models.first_stage import Descent, mean_soft_selection, train
+    from statsmodels_mnar.models.first_stage import Descent, train
 
     data = load_experiment(name, shared / "data")
-    design = BiasCorrLogit(data.seen, data.X, data.s, data.W).design
-    stage = train(design, "logit", "logit", (Descent(1e-3), Descent(1e-4)))
-    assert mean_soft_selection(design, stage) == pytest.approx(expected, abs=1e-4)
+    model = BiasCorrLogit(data.seen, data.X, data.s, data.W)
+    model.stage = train(model.design, "logit", "logit", (Descent(1e-3), Descent(1e-4)))
+    assert model.s_bar() == pytest.approx(expected, abs=1e-4)
 
 
 def test_converged_logit_of_the_labelled_rows_beats_every_biascorr_cell_on_adult(shared):

@@ -1,0 +1,245 @@
+"""Tables from files as people have them: CSV of any make, Excel, Stata, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+import re
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pandas.api import types as pdt
+
+_EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
+_PARQUET = (".parquet", ".pq")
+_COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")  # by pandas' reading of a name
+_SEPARATORS = ",;\t|"
+# Raised over damaged archives, and no OSError as gzip's other errors are.
+_BROKEN_ARCHIVE = (EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+# How files of other kinds begin, for those that are called .csv.
+_BEGINNINGS = (
+    (b"PK\x03\x04", "an Excel file", ".xlsx"),
+    (b"\xd0\xcf\x11\xe0", "an Excel file of an old kind", ".xls"),
+    (b"PAR1", "a Parquet file", ".parquet"),
+    (b"<stata_dta>", "a Stata file", ".dta"),
+)
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+_LOOK = 200  # rows, to find the separator and decimal commas
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file is read; None where that is to be found out."""
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+
+def read_table(path: str, how: Reading | None = None) -> pd.DataFrame:
+    """The file as a frame; what is wrong with it is said in one sentence.
+
+    Parameters
+    ----------
+    path : str
+        CSV (compressed or not), .tsv, .parquet, .xlsx, .xls, .ods or .dta, or "-" for CSV on the
+        standard input.
+    how : Reading, optional
+    """
+    data = next(read_chunks(path, None, how))
+    if data.empty:
+        raise ValueError(f"{path}: has no rows")
+    return data
+
+
+def read_chunks(path: str, rows: int | None, how: Reading | None = None) -> Iterator[pd.DataFrame]:
+    """Yield the frames of a file, of so many rows each; all in one where ``rows`` is None.
+
+    Excel files are read as a whole first.
+    """
+    how = Reading() if how is None else how
+    file = Path(path)
+    if path != "-" and not file.is_file():
+        raise ValueError(f"{path}: {'is a folder' if file.is_dir() else 'no such file'}")
+    suffix = file.suffix.lower()
+    if suffix in _PARQUET:
+        whole = _other(path, "Parquet", "pyarrow", lambda: pd.read_parquet(path))
+    elif suffix in _EXCEL:
+        whole = _read_excel(path, how.sheet)
+    elif suffix == ".dta":
+        whole = _read_stata(path)
+    else:
+        yield from _read_csv(path, rows, how)
+        return
+    step = len(whole) if rows is None else rows
+    for start in range(0, max(len(whole), 1), max(step, 1)):
+        yield whole.iloc[start : start + step] if rows else whole
+
+
+def _other(path: str, kind: str, needs: str, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    try:
+        return read()
+    except ImportError:
+        raise ValueError(f"{path}: reading {kind} needs {needs}: pip install {needs}") from None
+    except Exception as error:  # of many classes, and all of them about the file
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise ValueError(f"{path}: not {article} {kind} file that can be read ({error})") from None
+
+
+def _read_excel(path: str, sheet: str | None) -> pd.DataFrame:
+    needs = {".xls": "xlrd", ".ods": "odfpy"}.get(Path(path).suffix.lower(), "openpyxl")
+    name = int(sheet) - 1 if sheet and sheet.isdecimal() else sheet
+    return _other(path, "Excel", needs, lambda: pd.read_excel(path, sheet_name=name or 0))
+
+
+def _read_stata(path: str) -> pd.DataFrame:
+    """Values, not their labels: an indicator labelled "no" and "yes" stays 0 and 1."""
+    data = _other(path, "Stata", "pandas", lambda: pd.read_stata(path, convert_categoricals=False))
+    whole = [name for name in data if pdt.is_integer_dtype(data[name].dtype)]
+    return data.astype(dict.fromkeys(whole, "int64"))
+
+
+# -- CSV -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A CSV file, compressed or not, or the standard input, whose lines can be read repeatedly."""
+
+    path: str
+    encoding: str | None = None
+    held: str | None = None  # of the standard input, which can be read once only
+
+    @contextmanager
+    def lines(self) -> Iterator[Any]:
+        if self.held is not None:
+            yield io.StringIO(self.held)
+            return
+        from pandas.io.common import get_handle
+
+        encoding = self.encoding or "utf-8-sig"
+        with get_handle(self.path, "r", encoding=encoding, compression="infer") as handles:
+            yield handles.handle
+
+    @property
+    def compressed(self) -> bool:
+        return self.held is None and Path(self.path).suffix.lower() in _COMPRESSED
+
+    def separator(self, asked: str | None) -> str:
+        """As asked for, by the name, or what the first rows have."""
+        if asked is not None:
+            if len(asked) != 1 or asked in '\r\n"':
+                raise ValueError(f"--sep {asked!r} must be one character; a tab is $'\\t'")
+            return asked
+        if ".tsv" in Path(self.path).suffixes:
+            return "\t"
+        with self.lines() as lines:
+            return _found_separator(list(islice(lines, _LOOK)))
+
+
+def _read_csv(path: str, rows: int | None, how: Reading) -> Iterator[pd.DataFrame]:
+    text = _Text(path, how.encoding, sys.stdin.read() if path == "-" else None)
+    if text.held is None and not text.compressed:
+        _check_beginning(path)
+    sep = how.sep or ","
+    try:
+        sep = text.separator(how.sep)
+        with text.lines() as lines:
+            found: Any = pd.read_csv(
+                lines, sep=sep, decimal=how.decimal or ".", low_memory=False, chunksize=rows
+            )
+            for number, chunk in enumerate([found] if rows is None else found):
+                if number == 0:
+                    _check_columns(path, chunk, sep, how)
+                    if not text.compressed:  # which have checks of their own
+                        with text.lines() as again:
+                            _check_fields(again, sep, path)
+                yield chunk
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{path}: the file is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(_no_text(path, how, error)) from None
+    except LookupError as error:
+        raise ValueError(f"--encoding {how.encoding!r}: {error}") from None
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise ValueError(
+            f"{path}: not a table separated by {sep!r} ({str(error).strip()}); see --sep"
+        ) from None
+    except _BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path}: a broken archive ({error})") from None
+
+
+def _found_separator(lines: list[str]) -> str:
+    """The one that cuts the header and most rows into the same number of fields, above one."""
+    best, most = ",", 0.0
+    for sep in _SEPARATORS:
+        counts = [len(row) for row in csv.reader(lines, delimiter=sep) if row]
+        if counts and counts[0] > 1:
+            alike = sum(count == counts[0] for count in counts) / len(counts)
+            score = alike + counts[0] / 1e6
+            if score > most:
+                best, most = sep, score
+    return best
+
+
+def _check_beginning(path: str) -> None:
+    with open(path, "rb") as file:
+        start = file.read(16)
+    for bytes_, kind, suffix in _BEGINNINGS:
+        if start.startswith(bytes_):
+            raise ValueError(
+                f"{path}: this looks like {kind}; give it a name that ends in {suffix}, or save it "
+                "as CSV"
+            )
+
+
+def _no_text(path: str, how: Reading, error: UnicodeDecodeError) -> str:
+    if how.encoding is not None:
+        return f"{path}: not a text file in {how.encoding} ({error.reason})"
+    guess = "utf-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
+    return f"{path}: not a text file in UTF-8 ({error.reason}); try --encoding {guess}"
+
+
+def _check_columns(path: str, data: pd.DataFrame, sep: str, how: Reading) -> None:
+    """Refuse a header that was not cut, and numbers such as 12,5 that would be read as text."""
+    if data.shape[1] == 1 and any(mark in str(data.columns[0]) for mark in _SEPARATORS):
+        raise ValueError(f"{path}: {sep!r} does not separate its header; see --sep")
+    if how.decimal is not None:
+        return
+    for name in data:
+        values = data[name].head(_LOOK).dropna()
+        if pdt.is_numeric_dtype(values.dtype):
+            continue
+        texts = [str(value).strip() for value in values]
+        example = next((text for text in texts if "," in text), None)
+        if example is not None and all(map(_DECIMAL_COMMA.fullmatch, texts)):
+            raise ValueError(f"{path}: {name} has numbers such as {example}; use --decimal ,")
+
+
+def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:
+    """Refuse what pandas mends in silence: names that occur twice, rows with too few fields."""
+    rows = csv.reader(lines, delimiter=sep)
+    header = next(row for row in rows if row)
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"{path}: its header has more than one column {', '.join(repeated)}; rename them"
+        )
+    width = len(header)
+    for row in rows:
+        if len(row) != width and any(row):
+            raise ValueError(
+                f"{path}: line {rows.line_num} has {len(row)} fields and the header "
+                f"{width}; the file is cut short, or separated by something else (--sep)"
+            )
