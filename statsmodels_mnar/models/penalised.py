@@ -93,6 +93,7 @@ def fit_penalised(
             "their penalties are estimated with"
         )
     blocks = self.blocks_of()
+    _check_weights(self)
     if self._penalties is not None:
         return self._fit_searched(start_params, "newton", penalty, options)
     values = np.array([1.0 if block.fixed is None else block.fixed for block in blocks])
@@ -150,6 +151,19 @@ def _climber(
 ) -> Callable[[Objective, Floats], Solution]:
     limits = {name: options[name] for name in ("maxiter", "gtol") if name in options}
     return lambda objective, start: maximize(objective, start, free=self.estimated, **limits)
+
+
+def _check_weights(self: SelectionModel) -> None:
+    """Refuse sampling weights that make the rows count as others than they are."""
+    design = self.design
+    mean = float(design.row_weights.mean())
+    resample = self._held_ridge is not None
+    if design.weight_kind == "prob_weights" and abs(mean - 1.0) > 1e-6 and not resample:
+        raise ValueError(
+            f"prob_weights have the mean {mean:.4g}: penalties of re() and smooth() are weighed "
+            "against the log-likelihood, which would be that of another number of rows. Divide the "
+            "weights by their mean."
+        )
 
 
 def _apart(self: SelectionModel, values: Floats, penalty: float) -> tuple[Floats, Floats]:

@@ -193,6 +193,17 @@ def test_weights_count_rows():
     assert found.aic == pytest.approx(expected.aic, abs=1e-3)
 
 
+def test_sampling_weights_must_have_the_mean_one():
+    data = simulate_interviewers(300, groups=6, rng=4).data.assign(w=2.0, one=1.0)
+    formulas = ("y ~ x2", "s ~ z + re(interviewer)", data)
+    with pytest.raises(ValueError, match=r"mean 2.*Divide the weights by their mean"):
+        ProbitSelection.from_formula(*formulas, prob_weights="w").fit()
+    weighted = ProbitSelection.from_formula(*formulas, prob_weights="one").fit()
+    np.testing.assert_allclose(
+        weighted.params, ProbitSelection.from_formula(*formulas).fit().params, atol=1e-6
+    )
+
+
 def test_other_optimisers_are_refused():
     data = simulate_interviewers(300, groups=6, rng=4).data
     model = ProbitSelection.from_formula("y ~ x2", "s ~ z + re(interviewer)", data)
