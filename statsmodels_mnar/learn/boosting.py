@@ -87,7 +87,7 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         Columns of each equation by name, position, mask or callable; by default all.
     missing_label : scalar, optional
         What marks unlabelled rows, beside NaN and None.
-    random_state : int, optional
+    random_state : int
         Of the folds, and the booster's seed.
     n_jobs : int, optional
         Threads of the booster; by default its own choice.
@@ -119,13 +119,13 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
     --------
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> from statsmodels_mnar.learn import BoostedSelectionClassifier
-    >>> data = simulate_greene(4_000, rng=0).data
+    >>> data = simulate_greene(2_000, rng=0).data
     >>> model = BoostedSelectionClassifier(
-    ...     outcome_features=["x"], params={"num_leaves": 4}, n_jobs=1, random_state=0
+    ...     outcome_features=["x1", "x2"], params={"num_leaves": 4}, n_jobs=1
     ... )
-    >>> model = model.fit(data[["x", "z"]], data["y"])
-    >>> model.predict_proba(data[["x", "z"]]).shape
-    (4000, 2)
+    >>> model = model.fit(data[["x1", "x2", "z"]], data["y"])
+    >>> model.predict_proba(data[["x1", "x2", "z"]]).shape
+    (2000, 2)
     """
 
     _allow_nan = True
@@ -148,7 +148,7 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         outcome_features: Any = None,
         selection_features: Any = None,
         missing_label: Any = -1,
-        random_state: int | None = None,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.booster = booster
@@ -223,10 +223,9 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         """The booster's parameters for one equation."""
         own = self.outcome_params if equation == "outcome" else self.selection_params
         params = {**(self.params or {}), **(own or {}), "learning_rate": self.learning_rate}
+        params["seed"] = self.random_state
         if self.n_jobs is not None:
             params[DATA[self.booster].n_jobs_name] = self.n_jobs
-        if self.random_state is not None:
-            params["seed"] = self.random_state
         if equation == "outcome" and self.monotone_constraints is not None:
             names = getattr(self, "feature_names_in_", None)
             signs = _signs(self.monotone_constraints, names, self.n_features_in_)
@@ -443,6 +442,7 @@ class Equation:
     booster: str
     params: dict[str, Any]
     categorical: list[int]
+    weight: Floats  # (n,)
     folds: Sequence[Rows] = ()  # held-out rows of each fold
 
     def __post_init__(self) -> None:
@@ -458,7 +458,9 @@ class Equation:
         params = {**self.params, "learning_rate": rate}
         if not self._data:  # binned once for all targets
             self._data = [
-                DATA[self.booster](self.X[rows], self.categorical, params, self.X[held])
+                DATA[self.booster](
+                    self.X[rows], self.weight[rows], self.categorical, params, self.X[held]
+                )
                 for rows, held in zip(self._kept, self.folds, strict=True)
             ]
         ensembles = [data.ensemble(params) for data in self._data]
@@ -509,7 +511,8 @@ class Equation:
     def complete(self, target: Target, rounds: int) -> Complete:
         """Grow so many trees on all rows."""
         target, start = _started(target, len(self.X))
-        ensemble = DATA[self.booster](self.X, self.categorical, self.params).ensemble(self.params)
+        data = DATA[self.booster](self.X, self.weight, self.categorical, self.params)
+        ensemble = data.ensemble(self.params)
         for _ in range(rounds):
             ensemble.grow(_from(start, target))
         trees = predict_index(ensemble.library, self.booster, self.X, self.categorical, self.params)
@@ -548,6 +551,7 @@ class _Fit:
                 model.booster,
                 model._params(name, columns),
                 model._categorical(columns),
+                self.weight[rows],
             )
 
         self.outcome = equation("outcome", self.seen, data.outcome)

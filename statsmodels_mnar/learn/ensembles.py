@@ -55,6 +55,7 @@ class LightData:
     """Rows of one equation as LightGBM's ``Dataset``, and held-out ones binned like them."""
 
     X: Floats
+    weight: Floats  # of which XGBoost's bins take notice; derivatives have it already
     categorical: Sequence[int]
     params: dict[str, Any]  # those of the booster, of which some say how to bin
     held: Floats | None = None
@@ -110,13 +111,14 @@ class XData:
     """Rows of one equation, and held-out ones, as XGBoost's ``DMatrix``."""
 
     X: Floats
+    weight: Floats  # of which XGBoost's bins take notice; derivatives have it already
     categorical: Sequence[int]
     params: dict[str, Any]
     held: Floats | None = None
     n_jobs_name: ClassVar[str] = "nthread"
 
     def __post_init__(self) -> None:
-        self.train = x_matrix(self.X, self.categorical, self.params)
+        self.train = x_matrix(self.X, self.categorical, self.params, self.weight)
         self.valid = None
         if self.held is not None:
             self.valid = x_matrix(self.held, self.categorical, self.params)
@@ -151,11 +153,17 @@ class XEnsemble:
         return self.library.predict(self.valid, output_margin=True).astype(float)
 
 
-def x_matrix(X: Floats, categorical: Sequence[int], params: dict[str, Any]) -> Any:
+def x_matrix(
+    X: Floats,
+    categorical: Sequence[int],
+    params: dict[str, Any],
+    weight: Floats | None = None,
+) -> Any:
     """Return rows as a ``DMatrix``, in which NaN is missing."""
     types = ["c" if j in set(categorical) else "q" for j in range(X.shape[1])]
     return load_library("xgboost").DMatrix(
         X,
+        weight=weight,
         feature_types=types,
         enable_categorical=True,
         nthread=params.get("nthread"),

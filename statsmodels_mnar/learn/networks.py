@@ -82,9 +82,9 @@ class NeuralSelectionClassifier(MissingLabelClassifier):
     >>> from statsmodels_mnar.datasets import simulate_greene
     >>> from statsmodels_mnar.learn import NeuralSelectionClassifier
     >>> data = simulate_greene(2_000, rng=0).data
-    >>> model = NeuralSelectionClassifier(outcome_features=["x"], max_epochs=5)
-    >>> model = model.fit(data[["x", "z"]], data["y"])
-    >>> model.predict_proba(data[["x", "z"]], which="unlabelled").shape
+    >>> model = NeuralSelectionClassifier(outcome_features=["x1", "x2"], max_epochs=5)
+    >>> model = model.fit(data[["x1", "x2", "z"]], data["y"])
+    >>> model.predict_proba(data[["x1", "x2", "z"]], which="unlabelled").shape
     (2000, 2)
     """
 

@@ -35,7 +35,7 @@ def simulate(n, rng, loading=1.5, instrument=1.0):
 
 
 def build(booster, **options):
-    options = {"params": SMALL[booster], "n_jobs": 1, "random_state": 0, **options}
+    options = {"params": SMALL[booster], "n_jobs": 1, **options}
     return BoostedSelectionClassifier(booster, outcome_features=["x0", "x1", "x2"], **options)
 
 

@@ -40,7 +40,8 @@ def test_correction_finds_the_prevalence():
 
 def test_training_twice_gives_the_same_networks_and_leaves_the_user_s_alone():
     X, y, _ = simulate(600, 2)
-    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1))
+    with torch.random.fork_rng():
+        network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1))
     before = {name: value.clone() for name, value in network.state_dict().items()}
     model = build(outcome=network, selection=lambda p: nn.Linear(p, 1), max_epochs=3)
     found = [clone(model).fit(X, y).predict_proba(X, "unlabelled") for _ in range(2)]
@@ -56,11 +57,11 @@ def test_linear_networks_come_near_the_selection_logit():
     results = GreeneSelectionLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
     y = np.where(sim.data["s"] == 1, sim.data["y"], np.nan)
     linear = NeuralSelectionClassifier(
-        lambda p: nn.Linear(p, 1), lambda p: nn.Linear(p, 1), outcome_features=["x"],
+        lambda p: nn.Linear(p, 1), lambda p: nn.Linear(p, 1), outcome_features=["x1", "x2"],
         learning_rate=0.03, max_epochs=60, weight_decay=0.0, validation_fraction=0.05,
     )  # fmt: skip
-    linear.fit(sim.data[["x", "z"]], y)
-    p = linear.predict_proba(sim.data[["x", "z"]])[:, 1]
+    linear.fit(sim.data[["x1", "x2", "z"]], y)
+    p = linear.predict_proba(sim.data[["x1", "x2", "z"]])[:, 1]
     assert np.abs(p - results.predict()).max() < 0.06
 
 

@@ -1,0 +1,185 @@
+"""What boosted trees gain from correction: the table of docs/howto/boosting.md.
+
+    python -m tests.studies.boosting run boosting.jsonl --sets 20          # hours on two cores
+    python -m tests.studies.boosting table boosting.jsonl
+
+A run appends a line for each data set of each cell as it is done, and goes on where it was stopped.
+Set OMP_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from statsmodels_mnar import GreeneSelectionLogit
+from statsmodels_mnar.learn import BoostedSelectionClassifier, NeuralSelectionClassifier
+
+N, N_TEST = 20_000, 100_000
+OUTCOME = [f"x{j}" for j in range(6)]
+PARAMS = {"num_leaves": 15, "num_threads": 1, "verbosity": -1}
+METHODS = ("oracle", "naive", "IPW", "linear Greene", "boosted", "neural")
+_NODES = np.linspace(-6.0, 6.0, 121)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way of making data: a loading, an instrument's coefficient, and whether rows are seen."""
+
+    name: str
+    loading: float
+    instrument: float
+    selects: bool = True
+
+
+CELLS = (
+    Cell("strong instrument", 1.5, 1.0),
+    Cell("weak instrument", 1.5, 0.3),
+    Cell("MAR", 0.0, 1.0),
+    Cell("no selection", 1.5, 1.0, selects=False),
+)
+
+
+def simulate(cell: Cell, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Features, labels of all rows with P(y = 1), and which rows are labelled."""
+    rng = np.random.default_rng(seed)
+    x, z, u = rng.normal(size=(n, 6)), rng.normal(size=n), rng.normal(size=n)
+    x[:, 1] = 0.5 * x[:, 0] + math.sqrt(0.75) * x[:, 1]
+    a = -0.9 + 1.3 * (x[:, 0] > 0.4) + 0.8 * x[:, 1] * x[:, 2] + 0.5 * x[:, 4]
+    a -= (x[:, 3] > 0) * (x[:, 1] < 0.5)
+    b = -0.2 + 0.7 * (x[:, 0] > -0.2) - 0.5 * x[:, 1] * (x[:, 2] > 0) + 0.4 * x[:, 4] * x[:, 3]
+    b += cell.instrument * np.clip(z, -2.0, 2.0)
+    frame = pd.DataFrame(x, columns=OUTCOME).assign(z=z)
+    y = (rng.random(n) < expit(a + cell.loading * u)).astype(float)
+    weight = np.exp(-0.5 * _NODES**2)
+    p = expit(a[:, None] + cell.loading * _NODES) @ (weight / weight.sum())
+    seen = b + u > 0 if cell.selects else np.ones(n, dtype=bool)
+    return frame, np.stack([y, p]), seen
+
+
+def ordinary(X: pd.DataFrame, y: np.ndarray, weight: np.ndarray | None = None):
+    """LightGBM with early stopping on a fifth of the rows, then on all of them."""
+    rows = np.arange(len(y))
+    train, held = train_test_split(rows, test_size=0.2, random_state=0)
+    w = np.ones(len(y)) if weight is None else weight
+    data = lightgbm.Dataset(X.iloc[train], y[train], weight=w[train])
+    test = lightgbm.Dataset(X.iloc[held], y[held], weight=w[held], reference=data)
+    settings = {**PARAMS, "objective": "binary", "learning_rate": 0.1}
+    stop = lightgbm.early_stopping(30, verbose=False)
+    found = lightgbm.train(settings, data, 500, valid_sets=[test], callbacks=[stop])
+    return lightgbm.train(settings, lightgbm.Dataset(X, y, weight=w), found.best_iteration)
+
+
+def predict(method: str, X: pd.DataFrame, y: np.ndarray, seen: np.ndarray, new: pd.DataFrame):
+    """P(y = 1) at new rows, and the loading where there is one."""
+    label = np.where(seen, y, np.nan)
+    if method == "oracle":
+        return ordinary(X[OUTCOME], y).predict(new[OUTCOME]), None
+    if method == "naive":
+        return ordinary(X[OUTCOME][seen], y[seen]).predict(new[OUTCOME]), None
+    if method == "IPW":
+        share = ordinary(X, seen.astype(float)).predict(X)
+        weight = 1.0 / np.clip(share[seen], 0.02, 1.0)
+        return ordinary(X[OUTCOME][seen], y[seen], weight).predict(new[OUTCOME]), None
+    if method == "linear Greene":
+        terms = " + ".join(OUTCOME)
+        data = X.assign(y=label, s=seen.astype(int))
+        results = GreeneSelectionLogit.from_formula(f"y ~ {terms}", f"s ~ {terms} + z", data).fit()
+        return np.asarray(results.predict(new)), float(results.params["loading"])
+    if method == "boosted":
+        model = BoostedSelectionClassifier(
+            params={"num_leaves": 15}, n_jobs=1, outcome_features=OUTCOME
+        )
+    else:
+        model = NeuralSelectionClassifier(outcome_features=OUTCOME)
+    model.fit(X, label)
+    return model.predict_proba(new)[:, 1], model.loading_
+
+
+def run(cell: Cell, number: int) -> dict:
+    """One line of the file."""
+    X, (y, _), seen = simulate(cell, N, 1_000 * number + 1)
+    new, (label, truth), _ = simulate(cell, N_TEST, 1_000 * number + 2)
+    line: dict = {"cell": cell.name, "set": number}
+    for method in METHODS:
+        start = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                p, loading = predict(method, X, y, seen, new)
+        except ValueError:  # a linear model without unlabelled rows
+            continue
+        line[method] = {
+            "auc": float(roc_auc_score(label, p)),
+            "brier": float(np.mean((p - label) ** 2)),
+            "prevalence": float(p.mean() - truth.mean()),
+            "rmse": float(np.sqrt(np.mean((p - truth) ** 2))),
+            "loading": loading,
+            "seconds": time.process_time() - start,
+        }
+    return line
+
+
+def read(path: Path) -> list[dict]:
+    if not path.exists():
+        return []
+    return [json.loads(text) for text in path.read_text().splitlines()]
+
+
+def table(lines: list[dict]) -> str:
+    """Means over the data sets, in Markdown."""
+    head = (
+        "| data | method | AUC | Brier | prevalence error | RMSE of P | loading | seconds | sets |"
+    )
+    text = [head, "| --- " * 9 + "|"]
+    for cell in CELLS:
+        for method in METHODS:
+            found = [line[method] for line in lines if line["cell"] == cell.name and method in line]
+            if not found:
+                continue
+            mean = pd.DataFrame(found).astype(float).mean()
+            loading = "–" if math.isnan(mean["loading"]) else f"{mean['loading']:.2f}"
+            text.append(
+                f"| {cell.name} | {method} | {mean['auc']:.4f} | {mean['brier']:.4f} "
+                f"| {mean['prevalence']:+.3f} | {mean['rmse']:.3f} | {loading} "
+                f"| {mean['seconds']:.1f} | {len(found)} |"
+            )
+    return "\n".join(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--sets", type=int, default=20)
+    args = parser.parse_args()
+    if args.what == "table":
+        print(table(read(args.file)))
+        return
+    for number in range(args.sets):
+        for cell in CELLS:
+            done = {(line["cell"], line["set"]) for line in read(args.file)}
+            if (cell.name, number) not in done:
+                line = run(cell, number)
+                with args.file.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(cell.name, number, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
