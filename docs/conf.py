@@ -37,7 +37,7 @@ numpydoc_show_class_members = False  # docs/_templates/autosummary/class.rst lis
 
 
 def own_members(fullname: str, names: list[str]) -> list[str]:
-    """Public members that this package defines or documents anew, not those of statsmodels."""
+    """Public members that this package defines or documents anew, not those of its parents."""
     module, _, name = fullname.rpartition(".")
     cls = getattr(import_module(module), name)
     ours = [vars(base) for base in cls.__mro__ if base.__module__.startswith(project)]
@@ -46,8 +46,13 @@ def own_members(fullname: str, names: list[str]) -> list[str]:
         for name in names
         if not name.startswith("_")
         and name not in INSIDE
-        and any(name in members for members in ours)
+        and any(name in members and not from_sklearn(members[name]) for members in ours)
     ]
+
+
+def from_sklearn(member: object) -> bool:
+    """Whether scikit-learn put the member, such as set_fit_request, on a class of ours."""
+    return type(member).__module__.startswith("sklearn.")
 
 
 autosummary_context = {"own_members": own_members}

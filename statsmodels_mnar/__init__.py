@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .design.terms import GroupEffects, Smooth
 from .errors import (
     DesignError,
     IntegrationAccuracyWarning,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from . import bias_theory as bias_theory
     from . import comparison as comparison
     from . import datasets as datasets
+    from . import learn as learn
     from . import montecarlo as montecarlo
     from .comparison import compare, exclusion_test, hausman_test, vuong_test
     from .models.saved import from_json
@@ -40,6 +42,7 @@ __all__ = [
     "DesignError",
     "Execution",
     "GreeneSelectionLogit",
+    "GroupEffects",
     "IntegrationAccuracyWarning",
     "MissingDataError",
     "MissingOutcomeWarning",
@@ -51,6 +54,7 @@ __all__ = [
     "Quadrature",
     "Simulation",
     "SingularDesignError",
+    "Smooth",
     "Status",
     "WeakIdentificationWarning",
     "compare",
@@ -73,7 +77,7 @@ _ON_DEMAND = {
     "pool": ".results.imputation",
     "vuong_test": ".comparison",
 }
-_PARTS = ("baselines", "bias_theory", "comparison", "datasets", "montecarlo")
+_PARTS = ("baselines", "bias_theory", "comparison", "datasets", "learn", "montecarlo")
 
 
 def __getattr__(name: str) -> Any:

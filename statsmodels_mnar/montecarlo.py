@@ -32,8 +32,8 @@ def fit_many(
 
     Members with several maxima, or whose search ends elsewhere than at an interior one, are fitted
     by their own ``fit``, which compares maxima, knows faces and names what is wrong; so are models
-    with sigma and rho both free, and those with a number of nodes of their own, which only ``fit``
-    checks to be enough.
+    with sigma and rho both free or with penalised terms, and those with a number of nodes of their
+    own, which only ``fit`` checks to be enough.
 
     Yields
     ------
@@ -51,6 +51,9 @@ def fit_many(
     >>> [round(float(results.params["x1"]), 2) for results in fit_many(models)]
     [0.72, 0.89, 0.9]
     """
+    if any(model.design.penalised for model in models):  # whose penalties differ
+        yield from (_fit_alone(model, cov_type) for model in models)
+        return
     first = models[0]
     spec = first.parametrized
     alike = {(type(m), m.parametrized, m.k_outcome, m.k_select) for m in models}

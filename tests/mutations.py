@@ -150,13 +150,18 @@ MUTATIONS = (
     Mutation("half line: end's curvature", HALF, field("second", scaled(3, -1.0)), HALF_AUTOGRAD),
     Mutation("half line: loading's own", HALF, field("second", scaled(5, 0.9)), HALF_AUTOGRAD),
     Mutation(
-        "half line: large loadings", "kernel.half_line:_over_index",
+        "half line: large loadings", "kernel.half_line:StepNodes.integral",
         returned(lambda answer: answer._replace(log_J=answer.log_J + 1e-6)),
         "kernel/test_half_line.py::test_large_loadings_are_integrated_over_the_index",
     ),
     Mutation(
         "probit: slope of its density", "kernel.links:Probit.derivatives",
-        in_place(4, lambda curve: curve.neg_()), HALF_AUTOGRAD,
+        in_place(4, lambda out: out[-1].neg_()), HALF_AUTOGRAD,
+    ),
+    Mutation(
+        "plackett: value", "kernel.plackett:plackett",
+        returned(lambda found: (replace(found[0], value=found[0].value + 1e-6), found[1])),
+        "kernel/test_plackett.py::test_it_equals_the_half_line",
     ),
     Mutation(
         "corner: value", "kernel.corner:near_corner", field("value", lambda v: v + 1e-6),

@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "baselines": {"design", "kernel", "optimize", "tools", "errors", "types"},
     "datasets": {"design", "tools", "errors", "types"},
     "comparison": _FITTING | {"baselines", "models", "results"},
+    "learn": _FITTING | {"baselines", "models", "results"},
     "montecarlo": _FITTING | {"models", "results", "datasets"},
 }
 # The entry points sit on top of everything.
@@ -180,7 +181,7 @@ def test_import_leaves_out_what_a_fit_does_not_need():
     code = "import sys, statsmodels_mnar; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
-    ours = {f"statsmodels_mnar.{part}" for part in ("baselines", "comparison", "datasets")}
+    ours = {f"statsmodels_mnar.{part}" for part in ("baselines", "comparison", "datasets", "learn")}
     for name in ours | {"statsmodels_mnar.montecarlo", "matplotlib", "dask", "sklearn"}:
         assert name not in loaded
     assert "statsmodels_mnar.models.greene" in loaded

@@ -9,23 +9,21 @@ where r is the oracle's standardized risk index x'beta, z a standard normal colu
 selection equation has, and u standard normal noise. ``strength=0`` is missing at random; the larger
 the strength, the more the label itself decides. The cut-off keeps the labels with r above its
 median: deterministic in x, as in the paper's experiments.
+
+The work is done by :func:`statsmodels_mnar.learn.masking_study`; here are the data and the tables.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
-from statsmodels.tools.sm_exceptions import ConvergenceWarning, ModelWarning
 
-from statsmodels_mnar.baselines import IPWLogit, NaiveLogit, OracleLogit, RFLearn, RobustBiasAware
 from statsmodels_mnar.datasets import FORMULAS, load_credit_card
-from statsmodels_mnar.models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
+from statsmodels_mnar.learn.masking import MECHANISMS, METHODS, Masked, masking_study
+from statsmodels_mnar.models import BiasCorrLogit
 from statsmodels_mnar.types import Floats
 
 from .jobs import Job, Record, experiment
@@ -33,12 +31,7 @@ from .protocol import DECAY
 from .tables import Settings
 
 DATASETS = ("adult", "german", "drug", "credit card")
-MECHANISMS: dict[str, float | None] = {
-    "MAR": 0.0, "MNAR 0.5": 0.5, "MNAR 1": 1.0, "MNAR 2": 2.0, "cut-off": None,
-}  # fmt: skip
-STRATA = 10  # groups of RFLearn
-_STEP = 1e-4  # of the numerical derivatives, in standard deviations
-_MARKS = "ovsDx+^"  # lines apart in grey too
+_MARKS = "ovsDx+^<>P*"  # lines apart in grey too
 
 
 @lru_cache(maxsize=4)
@@ -56,121 +49,45 @@ def _rows(dataset: str, data: str | None) -> tuple[Floats, Floats, Floats, Float
     return y[:n], X[:n], y[n:], X[n:]
 
 
-def mask(
-    y: Floats, risk: Floats, strength: float | None, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Who is labelled, and the column z: see the module's text.
-
-    Parameters
-    ----------
-    y : ndarray
-        (n,) all labels.
-    risk : ndarray
-        (n,) risk index.
-    strength : float or None
-        None: the cut-off.
-    rng : Generator
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> s, z = mask(np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0]), None, rng)
-    >>> s
-    array([0., 0., 1., 1.])
-    """
-    z, u = rng.standard_normal((2, len(y)))
-    latent = (risk - risk.mean()) / risk.std()
-    if strength is not None:
-        latent = latent + z + strength * (y - y.mean()) / y.std() + u
-    return (latent > np.median(latent)).astype(float), z
-
-
-def _fits(y: Floats, X: Floats, s: Floats, W: Floats) -> dict[str, Callable[[], Any]]:
-    """Each method, as a call that fits it; all with the same small ridge on standardized columns.
-
-    RFLearn's groups are bins of the estimated selection probability. Greene's model takes its
-    default form, BiasCorr sigma = 1.
-    """
-    arrays = (np.where(s == 1, y, np.nan), X, s, W)
-    ipw = IPWLogit(*arrays, trim=0.01).fit(penalty=DECAY)
-    prob = ipw.prob_select.to_numpy()
-    groups = np.searchsorted(np.quantile(prob, np.arange(1, STRATA) / STRATA), prob)
-    greene = GreeneSelectionLogit(*arrays)
-    biascorr = BiasCorrLogit(*arrays, normalization={"sigma": 1.0})
-    return {
-        "oracle": lambda: OracleLogit(y, X).fit(penalty=DECAY),
-        "naive": lambda: NaiveLogit(*arrays).fit(penalty=DECAY),
-        "IPW": lambda: ipw,
-        "RFLearn": lambda: RFLearn(*arrays, groups=groups).fit(penalty=DECAY),
-        "RBA": lambda: RobustBiasAware(*arrays).fit(penalty=DECAY),
-        "Greene": lambda: greene.fit(penalty=DECAY, cov_type="nonrobust"),
-        "ProbitSelection": lambda: ProbitSelection(*arrays).fit(
-            penalty=DECAY, cov_type="nonrobust"
-        ),
-        "BiasCorr": lambda: biascorr.fit(penalty=DECAY, cov_type="nonrobust"),
-    }
-
-
-def auc(score: Floats, y: Floats) -> float:
-    """Area under the ROC curve, ties one half.
-
-    Examples
-    --------
-    >>> auc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([0.0, 0.0, 1.0, 1.0]))
-    0.875
-    """
-    ones = y == 1
-    n1, n0 = int(ones.sum()), int((~ones).sum())
-    return float((rankdata(score)[ones].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
-
-
-def marginal_effects(predict: Callable[[Floats], Floats], X: Floats) -> Floats:
-    """Average derivative of P(y = 1 | x) in each column but the constant, (p - 1,)."""
-    effects = []
-    for j in range(1, X.shape[1]):
-        up, down = X.copy(), X.copy()
-        up[:, j] += _STEP
-        down[:, j] -= _STEP
-        effects.append(float(np.mean(predict(up) - predict(down))) / (2.0 * _STEP))
-    return np.array(effects)
+def _biascorr(rows: Masked) -> Any:
+    """BiasCorr at sigma = 1."""
+    model = BiasCorrLogit(*rows.arrays, normalization={"sigma": 1.0})
+    return model.fit(penalty=rows.penalty, cov_type="nonrobust")
 
 
 def one_mask(*, dataset: str, mechanism: str, seed: int, data: str | None) -> list[Record]:
     """All methods on one masked data set, scored on the test rows; one record for each."""
     y, X, y_test, X_test = _rows(dataset, data)
-    risk = X @ OracleLogit(y, X).fit(penalty=DECAY).params.to_numpy()
-    s, z = mask(y, risk, MECHANISMS[mechanism], np.random.default_rng([seed, 8]))
+    columns = np.vstack([X, X_test])[:, 1:]  # the formula has a constant of its own
+    names = [f"x{j}" for j in range(1, X.shape[1])]
+    frame = pd.DataFrame(columns, columns=names).assign(y=np.concatenate([y, y_test]))
+    study = masking_study(
+        frame,
+        f"y ~ {' + '.join(names)}",
+        methods={**METHODS, "BiasCorr": _biascorr},
+        mechanisms={mechanism: MECHANISMS[mechanism]},
+        repeats=1,
+        test=np.arange(len(frame)) >= len(y),
+        penalty=DECAY,
+        rng=seed,
+    )
     records: list[Record] = []
-    oracle_effects = np.empty(0)
-    with warnings.catch_warnings():
-        # Weak identification and boundary estimates are what is studied here.
-        warnings.simplefilter("ignore", ModelWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for method, fit in _fits(y, X, s, np.column_stack([X, z])).items():
-            results = fit()
-
-            def predict(design: Floats, results: Any = results) -> Floats:
-                return np.asarray(results.predict(design), dtype=float)
-
-            p = predict(X_test)
-            effects = marginal_effects(predict, X_test)
-            if method == "oracle":
-                oracle_effects = effects
-            records.append(
-                {
-                    "dataset": dataset,
-                    "mechanism": mechanism,
-                    "method": method,
-                    "seed": seed,
-                    "labelled_share": float(s.mean()),
-                    "accuracy": 100.0 * float(np.mean((p > 0.5) == (y_test == 1))),
-                    "auc": auc(p, y_test),
-                    "brier": float(np.mean((p - y_test) ** 2)),
-                    "prevalence_error": float(p.mean() - y_test.mean()),
-                    "ame_error": float(np.abs(effects - oracle_effects).mean()),
-                    "converged": bool(results.converged),
-                }
-            )
+    for row in study.frame.to_dict("records"):
+        records.append(
+            {
+                "dataset": dataset,
+                "mechanism": mechanism,
+                "method": row["method"],
+                "seed": seed,
+                "labelled_share": row["labelled_share"],
+                "accuracy": 100.0 * row["accuracy"],
+                "auc": row["auc"],
+                "brier": row["brier"],
+                "prevalence_error": row["prevalence_error"],
+                "effects_error": row["effects_error"],
+                "converged": row["converged"],
+            }
+        )
     return records
 
 
@@ -187,7 +104,7 @@ def masked_jobs(settings: Settings) -> list[Job]:
     ]
 
 
-SCORES = ["accuracy", "auc", "brier", "prevalence_error", "ame_error"]
+SCORES = ["accuracy", "auc", "brier", "prevalence_error", "effects_error"]
 
 
 def scores(runs: pd.DataFrame) -> pd.DataFrame:
@@ -208,7 +125,7 @@ def losses(frame: pd.DataFrame) -> pd.DataFrame:
             "AUC lost": both["auc_oracle"] - both["auc"],
             "Brier added": both["brier"] - both["brier_oracle"],
             "prevalence error": both["prevalence_error"],
-            "AME error": both["ame_error"],
+            "effects error": both["effects_error"],
         }
     )
 
@@ -220,13 +137,13 @@ def across(lost: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(lost: pd.DataFrame) -> Any:
-    """Accuracy lost, prevalence error and AME error of each method over the mechanisms."""
+    """Accuracy lost, prevalence error and effects error of each method over the mechanisms."""
     from matplotlib.figure import Figure
 
     panels = {
         "accuracy lost": "accuracy lost, points",
         "prevalence error": "prevalence error",
-        "AME error": "mean AME error",
+        "effects error": "mean error of the effects",
     }
     datasets = list(lost["dataset"].unique())
     size = (3.4 * len(datasets), 2.6 * len(panels))

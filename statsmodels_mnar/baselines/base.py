@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import expit
+from scipy.special import expit, ndtr
 from scipy.stats import norm
 from statsmodels.iolib.summary2 import Summary
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
@@ -23,15 +23,18 @@ from ..design import (
     design_from_arrays,
     design_from_formula,
     rebuild,
+    refuse_penalised,
 )
 from ..design.values import new_matrix
 from ..errors import warn
 from ..kernel.links import LOGIT, PROBIT, Link
+from ..kernel.rows import Moments
 from ..optimize.binary import BinaryFit, fit_binary
 from ..tools import EscapedSummary2
 from ..types import Floats
 
 LINKS: dict[str, Link] = {"logit": LOGIT, "probit": PROBIT}
+CDF = {"logit": expit, "probit": ndtr}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class Baseline:
         (n, k) selection design; by default ``exog``.
     missing : {"none", "raise", "drop"}
         What happens to rows with missing covariates.
+    freq_weights, prob_weights : array_like, optional
+        (n,) how many identical rows a row stands for, or its inverse sampling probability. RFLearn
+        and RobustBiasAware take none.
 
     Examples
     --------
@@ -74,6 +80,9 @@ class Baseline:
     IPWLogit 0.52
     """
 
+    _weighted: ClassVar[bool] = True  # takes weights
+    _link: str = "logit"
+
     def __init__(
         self,
         endog: Any,
@@ -82,8 +91,15 @@ class Baseline:
         exog_select: Any = None,
         *,
         missing: Any = "none",
+        freq_weights: Any = None,
+        prob_weights: Any = None,
     ) -> None:
-        self._set_up(design_from_arrays(endog, exog, endog_select, exog_select, missing=missing))
+        self._set_up(
+            design_from_arrays(
+                endog, exog, endog_select, exog_select, missing=missing,
+                freq_weights=freq_weights, prob_weights=prob_weights,
+            )
+        )  # fmt: skip
 
     @classmethod
     def from_formula(
@@ -94,6 +110,8 @@ class Baseline:
         subset: Any = None,
         *,
         missing: Any = "drop",
+        freq_weights: Any = None,
+        prob_weights: Any = None,
         env: Any = 0,
         **model_options: Any,
     ) -> Self:
@@ -110,19 +128,24 @@ class Baseline:
             Rows to use, as in ``data.loc[subset]``.
         missing : {"drop", "raise", "none"}
             What happens to rows with missing covariates, jointly in both equations.
+        freq_weights, prob_weights : str or array_like, optional
+            Column names or values.
         env : int or mapping
             How many frames up the formulas' functions are looked for, or a namespace.
         **model_options
             Keywords of the class itself.
         """
         env = env + 1 if isinstance(env, int) and env >= 0 else env
+        weights = {"freq_weights": freq_weights, "prob_weights": prob_weights}
+        given = [name for name, values in weights.items() if values is not None]
+        if given and not cls._weighted:
+            raise ValueError(f"{given[0]}: {cls.__name__} takes no weights")
         model = cls.__new__(cls)
-        model._set_up(
-            design_from_formula(
-                formula, cls._read_select(select_formula), data, subset, missing, env=env
-            ),
-            **model_options,
+        design = design_from_formula(
+            formula, cls._read_select(select_formula), data, subset, missing, env=env, **weights
         )
+        refuse_penalised(design, cls.__name__)
+        model._set_up(design, **model_options)
         return model
 
     @classmethod
@@ -144,18 +167,25 @@ class Baseline:
         seen = self.design.labelled
         return self.design.y[seen], self.design.X[seen]
 
+    @property
+    def _labelled_weights(self) -> Floats | None:
+        """Weights of the labelled rows, if there are any."""
+        weights = self.design.weights
+        return None if weights is None else weights[self.design.labelled]
+
     def _check_outcome(self, penalty: float) -> None:
         """Refuse what has no maximum before any work; collinear columns bear a penalty."""
         known = isinstance(penalty, int | float | np.integer | np.floating)
         if not (known and np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a finite number of at least zero")
-        check_some_selected(self.design)
-        check_outcome_varies(self.design)
+        counted = self.design.counted
+        check_some_selected(counted)
+        check_outcome_varies(counted)
         if penalty == 0:
-            check_levels(self.design)
+            check_levels(counted)
             # One column for the selection design, which the outcome equation does not read.
-            one = np.ones((self.design.nobs, 1))
-            check_rank(replace(self.design, W=one, select_names=("const",)))
+            one = np.ones((counted.nobs, 1))
+            check_rank(replace(counted, W=one, select_names=("const",)))
 
 
 class BaselineResults:
@@ -253,7 +283,7 @@ class BaselineResults:
         transform : bool
             Pass ``exog`` through the formula.
         which : {"mean", "linear"}
-            P(y = 1 | x), or its log odds.
+            P(y = 1 | x), or the index (of a logit: the log odds).
         """
         spec = self.model.design.outcome_spec
         if exog is not None and transform and spec is not None:
@@ -261,13 +291,13 @@ class BaselineResults:
         if which not in ("mean", "linear"):
             raise ValueError(f"which={which!r} is unknown; use 'mean' or 'linear'")
         index = self._index(as_design(exog, self.model.design))
-        values = index if which == "linear" else expit(index)
+        values = index if which == "linear" else CDF[self.model._link](index)
         if exog is None and spec is not None:
             return pd.Series(values, index=self.model.design.index)
         return pd.Series(values, index=exog.index) if hasattr(exog, "index") else values
 
     def _index(self, X: Floats) -> Floats:
-        """The log odds at an outcome design."""
+        """The index at an outcome design."""
         return X @ self.params.to_numpy()
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -336,12 +366,19 @@ def regress(
     link: str = "logit",
     weight: Floats | None = None,
     penalty: float = 0.0,
+    standardized: bool = True,
 ) -> BinaryFit:
-    """A binary regression at its maximum; explains why where there is none."""
+    """A binary regression at its maximum; explains why where there is none.
+
+    The ridge is that of the selection models, on the coefficients of ``standardized`` columns:
+    units and origins of the columns do not matter. Otherwise it is on the coefficients themselves.
+    """
+    ridge = torch.as_tensor(Moments.of(X, weight).ridge) if penalty and standardized else None
     fit = fit_binary(
-        columns(X), torch.as_tensor(y), LINKS[link],
+        columns(X), torch.as_tensor(y), LINKS[link], ridge=ridge,
         weight=None if weight is None else torch.as_tensor(weight), penalty=penalty,
     )  # fmt: skip
     if not fit.converged and penalty == 0:
-        check_separation(y, X, names, equation)
+        counted = slice(None) if weight is None else weight > 0
+        check_separation(y[counted], X[counted], names, equation)
     return fit

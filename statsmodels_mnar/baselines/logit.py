@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
 from ..design import Design, check_rank, check_selection_varies, design_from_arrays
 from ..errors import DesignError
-from ..kernel.links import LOGIT, Link
+from ..kernel.links import Link
 from ..kernel.threads import one_thread
 from ..optimize.binary import descend_binary
 from ..types import Floats
-from .base import LINKS, Baseline, BaselineResults, Estimate, columns, regress
+from .base import CDF, LINKS, Baseline, BaselineResults, Estimate, columns, regress
 
 _COVARIANCES = ("nonrobust", "HC0")
 
@@ -54,7 +54,10 @@ class NaiveLogit(Baseline):
     endog_select, exog_select : array_like, optional
         Who is labelled. The selection design is accepted for the common interface and not used,
         but rows on which it is missing are left out as the selection models do.
+    link : {"logit", "probit"}
+        Of the outcome.
     missing : {"none", "raise", "drop"}
+    freq_weights, prob_weights : array_like, optional
 
     Examples
     --------
@@ -66,10 +69,33 @@ class NaiveLogit(Baseline):
     True
     """
 
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        endog_select: Any = None,
+        exog_select: Any = None,
+        *,
+        link: str = "logit",
+        missing: Any = "none",
+        freq_weights: Any = None,
+        prob_weights: Any = None,
+    ) -> None:
+        design = design_from_arrays(
+            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
+            prob_weights=prob_weights,
+        )  # fmt: skip
+        self._set_up(design, link=link)
+
+    def _set_up(self, design: Design, *, link: str = "logit") -> None:
+        check_link(link, "link")
+        super()._set_up(design)
+        self._link = link
+
     def fit(
         self,
         method: str = "newton",
-        cov_type: str = "nonrobust",
+        cov_type: str | None = None,
         penalty: float = 0.0,
         *,
         lr: float = 0.01,
@@ -83,35 +109,48 @@ class NaiveLogit(Baseline):
         method : {"newton", "sgd"}
             "sgd" is the paper's full-batch gradient descent from zero, which stops when the loss
             changes by less than ``tol`` of itself, far from the maximum.
-        cov_type : {"nonrobust", "HC0"}
-            Of the maximum; early-stopped estimates have no standard errors.
+        cov_type : {"nonrobust", "HC0"}, optional
+            Of the maximum; early-stopped estimates have no standard errors. By default
+            "nonrobust", with ``prob_weights`` "HC0".
         penalty : float
-            alpha: ``m * alpha/2 * |beta|^2`` is subtracted from the log-likelihood of m rows.
+            alpha, of a ridge on the coefficients of standardized columns, as in
+            :meth:`GreeneSelectionLogit.fit <statsmodels_mnar.GreeneSelectionLogit.fit>`, with the
+            means and variances of the labelled rows.
         lr, tol, maxiter : optional
             Learning rate, relative change of the loss at which to stop, and limit on steps of
             "sgd". The paper's tol is 0.00025 on Adult and 0.0005 on German and Drug.
         """
         if method not in ("newton", "sgd"):
             raise ValueError(f"method={method!r} is unknown; use 'newton' or 'sgd'")
+        kind = self.design.weight_kind
+        if cov_type is None:
+            cov_type = "HC0" if kind == "prob_weights" else "nonrobust"
         if cov_type not in _COVARIANCES:
             raise ValueError(f"cov_type={cov_type!r} is unknown; use one of {list(_COVARIANCES)}")
         y, X = self._labelled
+        weights, link = self._labelled_weights, LINKS[self._link]
         if method == "sgd":
             if penalty:
                 raise ValueError(f"penalty={penalty!r} is not used by method='sgd'; use 'newton'")
             self._check_outcome(penalty=1.0)  # early stopping bears collinear columns
             fit = descend_binary(
-                columns(X), torch.as_tensor(y), LOGIT, lr=lr, tol=tol, maxiter=maxiter
-            )
+                columns(X), torch.as_tensor(y), link, lr=lr, tol=tol, maxiter=maxiter,
+                weight=None if weights is None else torch.as_tensor(weights),
+            )  # fmt: skip
             estimate = Estimate(fit.params.numpy(), None, fit.converged)
         else:
             self._check_outcome(penalty)
-            fit = regress(y, X, self.design.outcome_names, "outcome", penalty=penalty)
+            fit = regress(
+                y, X, self.design.outcome_names, "outcome", link=self._link, weight=weights,
+                penalty=penalty,
+            )  # fmt: skip
             cov = np.linalg.inv(-fit.hessian.numpy())
             estimate = Estimate(fit.params.numpy(), cov, fit.converged)
             if cov_type == "HC0":
-                scores = (y - expit(X @ estimate.params))[:, None] * X
-                estimate = replace(estimate, cov=cov @ (scores.T @ scores) @ cov)
+                sign = 2.0 * y - 1.0
+                scores = (sign * _ratio(link, sign * (X @ estimate.params)))[:, None] * X
+                meat = scores.T @ (squared(weights, kind, len(y))[:, None] * scores)
+                estimate = replace(estimate, cov=cov @ meat @ cov)
         return LogitResults(
             self, estimate, method, None if method == "sgd" else cov_type, fit.value
         )
@@ -132,7 +171,8 @@ class OracleLogit(NaiveLogit):
     endog_select, exog_select : array_like, optional
         Accepted for the common interface. Rows on which the selection design is missing are left
         out as the selection models do.
-    missing : {"none", "raise", "drop"}
+    **keywords
+        link, missing, freq_weights and prob_weights, as in :class:`NaiveLogit`.
 
     Examples
     --------
@@ -150,23 +190,38 @@ class OracleLogit(NaiveLogit):
         exog: Any,
         endog_select: Any = None,
         exog_select: Any = None,
-        *,
-        missing: Any = "none",
+        **keywords: Any,
     ) -> None:
-        super().__init__(endog, exog, None, exog_select, missing=missing)
+        super().__init__(endog, exog, None, exog_select, **keywords)
 
     @classmethod
     def _read_select(cls, select_formula: str) -> str:
         return "~" + select_formula.partition("~")[2]  # every row with an outcome is labelled
 
-    def _set_up(self, design: Design) -> None:
+    def _set_up(self, design: Design, *, link: str = "logit") -> None:
         unknown = int((~design.labelled).sum())
         if unknown:
             raise DesignError(
                 f"OracleLogit needs the outcome of every row, and {design.outcome_name} is missing "
                 f"on {unknown} of {design.nobs}. Pass the complete outcome, or use NaiveLogit."
             )
-        super()._set_up(design)
+        super()._set_up(design, link=link)
+
+
+def check_link(link: str, argument: str) -> None:
+    """Refuse a link that the baselines do not know."""
+    if link not in LINKS:
+        raise ValueError(f"{argument}={link!r} is unknown; use one of {sorted(LINKS)}")
+
+
+def squared(weights: Floats | None, kind: str | None, n: int) -> Floats:
+    """(n,) what the outer product of a row's score is multiplied by in a robust covariance.
+
+    Frequency weights are numbers of rows; sampling weights multiply the score itself.
+    """
+    if weights is None:
+        return np.ones(n)
+    return weights if kind == "freq_weights" else weights**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +235,22 @@ class Propensity:
 
 
 def propensity(
-    s: Floats, W: Floats, names: tuple[str, ...], link: str, penalty: float = 0.0
+    s: Floats,
+    W: Floats,
+    names: tuple[str, ...],
+    link: str,
+    penalty: float = 0.0,
+    weights: Floats | None = None,
 ) -> Propensity:
     """Regress selection on W."""
-    fit = regress(s, W, names, "selection", link=link, penalty=penalty)
+    fit = regress(s, W, names, "selection", link=link, weight=weights, penalty=penalty)
     index = W @ fit.params.numpy()
     sign = 2.0 * s - 1.0
     scores = (sign * _ratio(LINKS[link], sign * index))[:, None] * W
+    if weights is not None:
+        scores = weights[:, None] * scores
     return Propensity(
-        probability=expit(index) if link == "logit" else ndtr(index),
+        probability=CDF[link](index),
         log_slope=_ratio(LINKS[link], index)[:, None] * W,
         influence=-scores @ np.linalg.inv(fit.hessian.numpy()),
         converged=fit.converged,
@@ -202,7 +264,10 @@ def _ratio(link: Link, index: Floats) -> Floats:
 
 
 def stacked_covariance(
-    scores: Floats, bread: Floats, stages: list[tuple[Floats, Floats]]
+    scores: Floats,
+    bread: Floats,
+    stages: list[tuple[Floats, Floats]],
+    counts: Floats | None = None,
 ) -> Floats:
     """Covariance of an estimate whose weights are estimated too.
 
@@ -218,8 +283,12 @@ def stacked_covariance(
     stages : list of pairs
         Derivative of the summed score in a first stage's coefficients, (p, k), and the influence
         of the rows on these, (n, k).
+    counts : ndarray, optional
+        (n,) how many identical rows each row of the scores and influences stands for.
     """
     total = scores + sum(influence @ slope.T for slope, influence in stages)
+    if counts is not None:
+        total = total / np.sqrt(np.maximum(counts, 1e-300))[:, None]
     moved = np.linalg.solve(bread, total.T)
     return moved @ moved.T
 
@@ -287,6 +356,7 @@ class IPWLogit(Baseline):
     trim : float
         Probabilities below it are raised to it: less variance, some bias.
     missing : {"none", "raise", "drop"}
+    freq_weights, prob_weights : array_like, optional
 
     Notes
     -----
@@ -320,8 +390,13 @@ class IPWLogit(Baseline):
         stabilized: bool = False,
         trim: float = 0.0,
         missing: Any = "none",
+        freq_weights: Any = None,
+        prob_weights: Any = None,
     ) -> None:
-        design = design_from_arrays(endog, exog, endog_select, exog_select, missing=missing)
+        design = design_from_arrays(
+            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
+            prob_weights=prob_weights,
+        )  # fmt: skip
         self._set_up(design, selection_model=selection_model, stabilized=stabilized, trim=trim)
 
     def _set_up(
@@ -332,10 +407,7 @@ class IPWLogit(Baseline):
         stabilized: bool = False,
         trim: float = 0.0,
     ) -> None:
-        if selection_model not in LINKS:
-            raise ValueError(
-                f"selection_model={selection_model!r} is unknown; use one of {sorted(LINKS)}"
-            )
+        check_link(selection_model, "selection_model")
         if not 0 <= trim < 1:
             raise ValueError(f"trim={trim!r} must be a probability, at least 0 and below 1")
         super()._set_up(design)
@@ -348,29 +420,33 @@ class IPWLogit(Baseline):
         ----------
         cov_type : {"stacked", "HC0"}
         penalty : float
-            Ridge of both regressions: ``n * alpha/2 * |coefficients|^2`` is subtracted from each
-            log-likelihood of n rows, whose weights have a mean of one. Without it a perfectly
-            separated selection equation raises.
+            Ridge of both regressions, on the coefficients of standardized columns; the weights of
+            the outcome's have a mean of one. Without it a perfectly separated selection equation
+            raises.
         """
         if cov_type not in ("stacked", "HC0"):
             raise ValueError(f"cov_type={cov_type!r} is unknown; use 'stacked' or 'HC0'")
         design, seen = self.design, self.design.labelled
-        check_selection_varies(design)
+        check_selection_varies(design.counted)
         self._check_outcome(penalty)
         if penalty == 0:
-            check_rank(design)
-        below = propensity(design.s, design.W, design.select_names, self.selection_model, penalty)
+            check_rank(design.counted)
+        given, own = design.weights, self._labelled_weights
+        below = propensity(
+            design.s, design.W, design.select_names, self.selection_model, penalty, given
+        )
         weight = 1.0 / np.maximum(below.probability[seen], self.trim)
         trimmed = below.probability[seen] < self.trim
         slopes = [np.where(trimmed[:, None], 0.0, -below.log_slope[seen])]
         stages = [below]
         if self.stabilized:
             above = propensity(
-                design.s, design.X, design.outcome_names, self.selection_model, penalty
+                design.s, design.X, design.outcome_names, self.selection_model, penalty, given
             )
             weight = weight * above.probability[seen]
             slopes.append(above.log_slope[seen])
             stages.append(above)
+        weight = weight if own is None else own * weight
         weight = weight / weight.mean()  # the scale cancels
         y, X = self._labelled
         fit = regress(y, X, design.outcome_names, "outcome", weight=weight, penalty=penalty)
@@ -382,7 +458,10 @@ class IPWLogit(Baseline):
             for slope, stage in zip(slopes, stages, strict=True)
         ]
         cov = stacked_covariance(
-            scores, -fit.hessian.numpy(), carried if cov_type == "stacked" else []
+            scores,
+            -fit.hessian.numpy(),
+            carried if cov_type == "stacked" else [],
+            design.weights if design.weight_kind == "freq_weights" else None,
         )
         converged = fit.converged and all(stage.converged for stage in stages)
         return IPWResults(

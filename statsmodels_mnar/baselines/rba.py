@@ -113,6 +113,8 @@ class RobustBiasAware(Baseline):
     True
     """
 
+    _weighted = False
+
     def __init__(
         self,
         endog: Any,
@@ -146,7 +148,10 @@ class RobustBiasAware(Baseline):
         design = self.design
         check_selection_varies(design)
         self._check_outcome(penalty)
-        divided = regress(design.s, design.X, design.outcome_names, "selection", penalty=penalty)
+        divided = regress(
+            design.s, design.X, design.outcome_names, "selection", penalty=penalty,
+            standardized=False,
+        )  # fmt: skip
         discriminator = divided.params.numpy()
         y, X = self._labelled
         ratio = self.density_ratio(discriminator, X)
@@ -178,8 +183,9 @@ def robust_logit(
     weight = 1.0 / ratio
     scale = weight.mean()
     fit = regress(
-        y, ratio[:, None] * X, names, "outcome", weight=weight / scale, penalty=penalty / scale
-    )
+        y, ratio[:, None] * X, names, "outcome", weight=weight / scale, penalty=penalty / scale,
+        standardized=False,
+    )  # fmt: skip
     params = fit.params.numpy()
     if fit.converged:
         return params, True

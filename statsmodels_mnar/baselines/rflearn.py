@@ -319,6 +319,8 @@ class RFLearn(Baseline):
     (True, True)
     """
 
+    _weighted = False
+
     def __init__(
         self,
         endog: Any,

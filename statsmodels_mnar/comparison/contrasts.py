@@ -90,7 +90,7 @@ def hausman_test(results: Any, variables: Iterable[str] | None = None) -> Hausma
     results = _selection(results, "hausman_test")
     if not results._is_likelihood:
         raise ValueError("hausman_test: BiasCorr does not estimate the population's effects")
-    if results._fit_info.penalty or not results.converged:
+    if results._fit_info.penalty or results._has_terms or not results.converged:
         raise ValueError("hausman_test needs a fit at its maximum without a penalty")
     parts = effect_contrast(results, None if variables is None else list(variables))
     cov = _covariance(results, parts.influence)
@@ -175,7 +175,8 @@ def vuong_test(first: Any, second: Any, correction: Correction = "none") -> Vuon
     """
     fits = [_selection(results, "vuong_test") for results in (first, second)]
     for results in fits:
-        if not results._is_likelihood or results._fit_info.penalty or not results.converged:
+        penalised = results._fit_info.penalty or results._has_terms
+        if not results._is_likelihood or penalised or not results.converged:
             raise ValueError(
                 "vuong_test needs two likelihoods at their maxima: no BiasCorr, no penalty, no fit "
                 "that stopped early"

@@ -18,6 +18,7 @@ from .simulators import (
     simulate_credit,
     simulate_deterministic,
     simulate_greene,
+    simulate_interviewers,
     simulate_mar,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "simulate_credit",
     "simulate_deterministic",
     "simulate_greene",
+    "simulate_interviewers",
     "simulate_mar",
 ]

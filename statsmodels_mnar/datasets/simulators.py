@@ -116,6 +116,69 @@ def simulate_greene(
     return Simulated(_frame(x1, x2, z, s, y), truth)
 
 
+def simulate_interviewers(
+    n: int = 4_000,
+    *,
+    groups: int = 45,
+    sd: float = 0.6,
+    error_corr: float = -0.6,
+    separated: float = 0.0,
+    rng: int | np.random.Generator = 0,
+) -> Simulated:
+    """A survey with refusals: interviewers differ in whom they persuade, and effects are curved.
+
+    The label is seen when 0.4 + 0.5 sin(1.5 x1) - 0.3 x2 + 0.25 z + a_g + u > 0, with a_g the
+    normal effect of interviewer g, who moves consent only; y = 1 when
+    -0.6 + 0.8 cos(1.5 x1) + 0.4 x2 + v > 0, with corr(u, v) = ``error_corr``. With a negative
+    correlation the labelled rows have too few ones. Indicators of the interviewers make the
+    selection equation separate where nobody refused one of them.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    groups : int
+        Interviewers, each with about n / groups rows.
+    sd : float
+        Standard deviation of their effects.
+    error_corr : float
+    separated : float
+        Share of the interviewers whose effect is 4 on top: nobody, or hardly anybody, refuses them.
+    rng : int or numpy.random.Generator
+
+    Examples
+    --------
+    >>> simulated = simulate_interviewers(2_000, groups=30, rng=1)
+    >>> simulated.select_formula
+    's ~ smooth(x1) + x2 + z + re(interviewer)'
+    >>> data = simulated.data
+    >>> bool(data.y.mean() < data.y_full.mean() - 0.05)
+    True
+    """
+    if not (isinstance(groups, int | np.integer) and 2 <= groups <= n):
+        raise ValueError(f"groups={groups!r} must be an integer between 2 and n")
+    if not (sd >= 0 and -1 <= error_corr <= 1 and 0 <= separated <= 1):
+        raise ValueError(
+            f"sd={sd!r} must not be negative, error_corr={error_corr!r} be within [-1, 1] and "
+            f"separated={separated!r} within [0, 1]"
+        )
+    rng = np.random.default_rng(rng)
+    x1, z, u, v = rng.standard_normal((4, n))
+    x2 = (rng.random(n) < 0.5).astype(float)
+    group = rng.integers(groups, size=n)
+    effect = sd * rng.standard_normal(groups)
+    effect[: round(separated * groups)] += 4.0
+    s = (0.4 + 0.5 * np.sin(1.5 * x1) - 0.3 * x2 + 0.25 * z + effect[group] + u > 0).astype(int)
+    error = error_corr * u + np.sqrt(1.0 - error_corr**2) * v
+    y = (-0.6 + 0.8 * np.cos(1.5 * x1) + 0.4 * x2 + error > 0).astype(float)
+    data = _frame(x1, x2, z, s, y)
+    data["interviewer"] = [f"i{g:03d}" for g in group]
+    truth = {"x2": 0.4, "select_x2": -0.3, "select_z": 0.25, "rho": error_corr, "sd": sd}
+    return Simulated(
+        data, truth, "y ~ smooth(x1) + x2", "s ~ smooth(x1) + x2 + z + re(interviewer)"
+    )
+
+
 def simulate_mar(n: int = 5_000, *, rng: int | np.random.Generator = 0) -> Simulated:
     """Missing at random: an observed proxy z of the outcome decides who is labelled.
 

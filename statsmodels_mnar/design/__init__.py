@@ -14,7 +14,13 @@ from .checks import (
     find_excluded,
     find_separation,
 )
-from .data import Design, design_from_arrays, design_from_formula, over_rows
+from .data import (
+    Design,
+    design_from_arrays,
+    design_from_formula,
+    over_rows,
+    refuse_penalised,
+)
 from .formula import FormulaSpec, rebuild
 from .values import Dropped
 
@@ -38,4 +44,5 @@ __all__ = [
     "find_separation",
     "over_rows",
     "rebuild",
+    "refuse_penalised",
 ]

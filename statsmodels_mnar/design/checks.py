@@ -246,8 +246,8 @@ def check_design(design: Design | PartitionedDesign) -> None:
     """
     check_selection_varies(design)
     check_outcome_varies(design)
-    check_levels(design.sketch)
-    check_rank(design.sketch)
+    check_levels(design.sketch.unpenalised)
+    check_rank(design.sketch.unpenalised)
     check_exclusion(design.sketch)
 
 

@@ -19,7 +19,7 @@ from pandas.api import types as pdt
 from patsy.build import design_matrix_builders
 from statsmodels.formula._manager import FormulaManager
 
-from ..errors import DesignError, NotInMemoryError
+from ..errors import DesignError, NotInMemoryError, listing
 from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
 from .expressions import IN_PARTITIONS, by_row, check_alone, differing
@@ -87,11 +87,17 @@ class PartitionedDesign:
     sketch: Design  # a few rows with the inner products of all labelled and all unlabelled rows
     n_partitions: int
     has_constant: bool  # the outcome design spans one
+    penalised: tuple[Any, ...] = ()  # terms, of which rows in partitions have none
 
     @property
     def nobs(self) -> int:
         """Number of rows."""
         return self.counts.rows
+
+    @property
+    def unpenalised(self) -> PartitionedDesign:
+        """See `Design`."""
+        return self
 
     @property
     def counted(self) -> PartitionedDesign:
@@ -506,4 +512,10 @@ def recipe_from_formula(
     select, _ = parse(select_formula, nothing, env, engine, "select_formula")
     if outcome.lhs is None:
         raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
+    if outcome.penalised or select.penalised:
+        names = [term.name for term in (*outcome.penalised, *select.penalised)]
+        raise NotInMemoryError(
+            f"{listing(names)}: penalised terms are fitted in memory, and these data are in "
+            "partitions. Read the columns of the formulas into a DataFrame, or a sample of rows."
+        )
     return Recipe(outcome, select, missing, roles)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from statsmodels.formula._manager import FormulaManager
 from ..errors import DesignError, listing
 from ..types import Floats, Mask
 from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
+from .terms import PenalisedTerm, Terms, Wanted, all_columns, learn_all, plain_values, read_terms
 from .values import (
     Dropped,
     Missing,
@@ -38,6 +39,22 @@ from .values import (
     subset_positions,
     warn_dropped,
 )
+
+
+def unpenalised_columns(
+    matrix: Floats, names: tuple[str, ...], terms: tuple[PenalisedTerm, ...], equation: str
+) -> tuple[Floats, tuple[str, ...]]:
+    """Ordinary columns of a design, and the unpenalised directions of its terms."""
+    own = [term for term in terms if term.equation == equation]
+    if not own:
+        return matrix, names
+    first = own[0].start
+    parts, labels = [matrix[:, :first]], list(names[:first])
+    for term in own:
+        free = matrix[:, term.columns] @ term.free
+        parts.append(free)
+        labels += [f"the straight line of {term.name}"] * free.shape[1]
+    return np.hstack(parts), tuple(labels)
 
 
 class Counts(NamedTuple):
@@ -79,6 +96,7 @@ class Design:
     weights: Floats | None = None  # (n,)
     weight_kind: WeightKind | None = None
     dropped: Dropped = field(default_factory=Dropped)
+    penalised: tuple[PenalisedTerm, ...] = ()  # their columns are the last of X and of W
 
     @property
     def nobs(self) -> int:
@@ -89,6 +107,23 @@ class Design:
     def labelled(self) -> Mask:
         """(n,) mask of the rows whose outcome is known."""
         return self.s == 1
+
+    @property
+    def unpenalised(self) -> Design:
+        """The design of what no penalty holds: ordinary columns, and the lines of smooths.
+
+        Whether these are identified decides whether all are.
+        """
+        if not self.penalised:
+            return self
+        X, outcome_names = unpenalised_columns(
+            self.X, self.outcome_names, self.penalised, "outcome"
+        )
+        W, select_names = unpenalised_columns(self.W, self.select_names, self.penalised, "select")
+        return replace(
+            self, X=X, W=W, outcome_names=outcome_names, select_names=select_names,
+            outcome_spec=None, select_spec=None, penalised=(),
+        )  # fmt: skip
 
     @property
     def sketch(self) -> Design:
@@ -231,11 +266,18 @@ def design_from_formula(
     whole = rows_without_nan(X, outcome_spec.column_names, missing)
     whole &= rows_without_nan(W, select_spec.column_names, missing)
     kept = kept[whole]
+    X, W = X[whole], W[whole]
+    if outcome.penalised or select.penalised:
+        used = frame.iloc[kept]
+        seen = s[kept] == 1
+        X, outcome_spec = _with_terms(X, outcome_spec, outcome.penalised, used, "outcome", seen)
+        seen = np.ones(len(kept), dtype=bool)
+        W, select_spec = _with_terms(W, select_spec, select.penalised, used, "select", seen)
     return _design(
         y[kept],
         s[kept],
-        X[whole],
-        W[whole],
+        X,
+        W,
         outcome_spec.column_names,
         select_spec.column_names,
         outcome.lhs,
@@ -260,6 +302,8 @@ def design_from_arrays(
     offset_select: Any = None,
     freq_weights: Any = None,
     prob_weights: Any = None,
+    terms: Terms = None,
+    terms_select: Terms = None,
 ) -> Design:
     """Build a design from arrays; no constant is added.
 
@@ -278,6 +322,8 @@ def design_from_arrays(
         What to do with missing values, see `design_from_formula`; "none" raises too.
     offset, offset_select, freq_weights, prob_weights : array_like, optional
         See `design_from_formula`.
+    terms, terms_select : dict of GroupEffects and Smooth, optional
+        Penalised terms of the two equations, by the name of their variable.
 
     Returns
     -------
@@ -297,6 +343,9 @@ def design_from_arrays(
     check_missing(missing)
     inputs = {"endog": endog, "exog": exog, "endog_select": endog_select}
     inputs["exog_select"] = exog_select
+    wanted = read_terms(terms, "terms"), read_terms(terms_select, "terms_select")
+    for own in wanted:
+        inputs |= {each.name: values for each, values in own}
     index = common_index(inputs)
     outcome_name = series_name(endog, "y")
     select_name = series_name(endog_select, "s" if endog_select is not None else "y_observed")
@@ -320,13 +369,28 @@ def design_from_arrays(
     for matrix, names in ((X, outcome_names), (W, select_names)):
         for name, column in zip(names, matrix.T, strict=True):
             holes[name] = holes.get(name, False) | np.isnan(column)
+    for own in wanted:
+        holes |= {each.name: np.asarray(pd.isna(values)) for each, values in own}
     keep, dropped = complete_rows(holes, y, s, missing, outcome_name, select_name)
     warn_dropped(dropped, outcome_name, select_name)
+    X, W = X[keep], W[keep]
+    penalised: tuple[PenalisedTerm, ...] = ()
+    if any(wanted):
+        check_rows_left(int(keep.sum()), dropped)
+        seen = s[keep] == 1
+        X, outcome_names, found = _with_array_terms(
+            X, outcome_names, wanted[0], keep, "outcome", seen
+        )
+        everywhere = np.ones(len(W), dtype=bool)
+        W, select_names, more = _with_array_terms(
+            W, select_names, wanted[1], keep, "select", everywhere
+        )
+        penalised = (*found, *more)
     return _design(
         y[keep],
         s[keep],
-        X[keep],
-        W[keep],
+        X,
+        W,
         outcome_names,
         select_names,
         outcome_name,
@@ -336,7 +400,25 @@ def design_from_arrays(
         extras={name: values[keep] for name, values in extras.items()},
         weight_kind=weight_kind,
         dropped=dropped,
+        penalised=penalised,
     )
+
+
+def _with_array_terms(
+    matrix: Floats,
+    names: tuple[str, ...],
+    wanted: tuple[tuple[Wanted, Any], ...],
+    keep: Mask,
+    equation: Literal["outcome", "select"],
+    seen: Mask,
+) -> tuple[Floats, tuple[str, ...], tuple[PenalisedTerm, ...]]:
+    """Learn terms from arrays on the kept rows, and add their columns."""
+    if not wanted:
+        return matrix, names, ()
+    frame = {each.column: plain_values(values)[keep] for each, values in wanted}
+    terms = learn_all([each for each, _ in wanted], frame, equation, matrix.shape[1], seen)
+    names = (*names, *(name for term in terms for name in term.names))
+    return np.hstack([matrix, all_columns(terms, frame)]), names, terms
 
 
 def _design(
@@ -355,6 +437,7 @@ def _design(
     weight_kind: WeightKind | None,
     dropped: Dropped,
     specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
+    penalised: tuple[PenalisedTerm, ...] = (),
 ) -> Design:
     """Check the values of complete rows and put them together."""
     check_rows_left(len(s), dropped)
@@ -387,7 +470,31 @@ def _design(
         weights=weights,
         weight_kind=weight_kind,
         dropped=dropped,
+        penalised=penalised or tuple(term for spec in specs if spec for term in spec.penalised),
     )
+
+
+def _with_terms(
+    matrix: Floats,
+    spec: FormulaSpec,
+    wanted: Sequence[Wanted],
+    frame: pd.DataFrame,
+    equation: Literal["outcome", "select"],
+    seen: Mask,
+) -> tuple[Floats, FormulaSpec]:
+    """Learn the penalised terms of an equation on complete rows, and add their columns.
+
+    Parameters
+    ----------
+    seen : ndarray of bool
+        (n,) rows on which the equation is observed.
+    """
+    terms = learn_all(wanted, frame, equation, matrix.shape[1], seen)
+    if not terms:
+        return matrix, spec
+    names = (*spec.column_names, *(name for term in terms for name in term.names))
+    matrix = np.hstack([matrix, all_columns(terms, frame)])
+    return matrix, replace(spec, column_names=names, penalised=terms)
 
 
 def selection_name(outcome: Formula, select: Formula) -> str:
@@ -469,6 +576,16 @@ def _columns_used(data: pd.DataFrame, borrowed: dict[str, Any], *formulas: Formu
         column = borrowed[name] if name in borrowed else data[name]
         columns[name] = pd.Series(column.array if isinstance(column, pd.Series) else column)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(data)), copy=False)  # they are read only
+
+
+def refuse_penalised(design: Any, method: str) -> None:
+    """Raise where a method that fits no penalties was given penalised terms."""
+    if design.penalised:
+        names = listing(dict.fromkeys(term.name for term in design.penalised))
+        raise DesignError(
+            f"{method} takes no penalised terms ({names}). Use GreeneSelectionLogit or "
+            "ProbitSelection, or a formula of ordinary terms, such as bs(x, df=5) and C(g)."
+        )
 
 
 def over_rows(values: Any, design: Design, frame: Any, name: str) -> NDArray[Any]:

@@ -32,6 +32,7 @@ from .expressions import (
     names_read,
     to_python,
 )
+from .terms import PenalisedTerm, Wanted, all_columns, split_terms
 from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
@@ -61,23 +62,26 @@ class FormulaSpec:
     namespace: dict[str, Any]  # the caller's names it uses
     info: Any  # patsy's DesignInfo or formulaic's ModelSpec
     across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
+    penalised: tuple[PenalisedTerm, ...] = ()  # whose columns follow those of the formula
 
     @property
     def term_slices(self) -> dict[str, slice]:
-        """The columns that belong to each term, for joint tests of terms."""
+        """The columns that belong to each term, for joint tests of terms; not penalised ones."""
         return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
 
     @property
     def factors(self) -> frozenset[str]:
         """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
         codes = [code for code, levels in self._codes().items() if levels]
-        return frozenset(filter(None, (column_coded(code, self.columns) for code in codes)))
+        found = filter(None, (column_coded(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "re"}
 
     @property
     def numbers(self) -> frozenset[str]:
         """Columns of the data that are terms of their own, by their values."""
         codes = [code for code, levels in self._codes().items() if not levels]
-        return frozenset(filter(None, (column_named(code, self.columns) for code in codes)))
+        found = filter(None, (column_named(code, self.columns) for code in codes))
+        return frozenset(found) | {each.column for each in self.penalised if each.kind == "smooth"}
 
     def _codes(self) -> dict[str, bool]:
         """The factors of the formula's terms, and whether they enter by levels."""
@@ -153,7 +157,10 @@ def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
             rows[name] = _as_learned(rows[name])
         with errors_named(spec.formula):
             matrix = evaluate_again(spec, rows)
-            design[matrix.index] = matrix.to_numpy(dtype=float)
+            design[matrix.index, : matrix.shape[1]] = matrix.to_numpy(dtype=float)
+            if spec.penalised:
+                own = all_columns(spec.penalised, rows.loc[matrix.index])
+                design[matrix.index, matrix.shape[1] :] = own
     return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
 
 
@@ -178,7 +185,11 @@ def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
-        return patsy.build_design_matrices([spec.info], frame, return_type="dataframe")[0]
+        # Arrays have no labels, so that patsy counts the rows.
+        rows = frame.set_axis(pd.RangeIndex(len(frame)), axis=0)
+        data = _as_patsy_reads(rows, spec.formula, spec.info)
+        matrix = patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
+        return matrix.set_axis(frame.index[matrix.index], axis=0)
     from formulaic.errors import DataMismatchWarning
 
     with warnings.catch_warnings():  # formulaic turns unseen levels into zeros
@@ -215,6 +226,7 @@ class Formula:
     rhs_columns: tuple[str, ...]
     namespace: dict[str, Any]
     engine: Engine
+    penalised: tuple[Wanted, ...] = ()  # which are not in ``rhs``
 
 
 def parse(
@@ -222,6 +234,7 @@ def parse(
 ) -> tuple[Formula, dict[str, Any]]:
     """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
     lhs, rhs = split(formula, argument)
+    rhs, penalised = split_terms(rhs, scope, list(data.columns))
     with errors_named(formula):
         sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
@@ -248,7 +261,8 @@ def parse(
                     f"{numpy or ''}"
                 )
         columns.append(tuple(side))
-    return Formula(lhs, rhs, columns[0], columns[1], namespace, engine), borrowed
+    read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
+    return Formula(lhs, rhs, columns[0], read, namespace, engine, penalised), borrowed
 
 
 def split(formula: str, argument: str) -> tuple[str | None, str]:
@@ -314,6 +328,10 @@ def evaluate_right(
         action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
 
     def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
+        if formula.engine == "patsy":  # through the manager it would take frames only
+            scope = patsy.EvalEnvironment([dict(formula.namespace)])
+            data = _as_patsy_reads(rows, formula.rhs)
+            return patsy.dmatrix(formula.rhs, data, scope, action, "dataframe")
         return manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
@@ -331,7 +349,7 @@ def evaluate_right(
         columns=formula.rhs_columns,
         column_names=tuple(str(name) for name in matrix.columns),
         namespace={name: formula.namespace[name] for name in names_used(formula)},
-        info=manager.spec,
+        info=matrix.design_info if formula.engine == "patsy" else manager.spec,
     )
     return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
 
@@ -426,6 +444,54 @@ def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
     return rows
 
 
+def _as_patsy_reads(
+    rows: pd.DataFrame, rhs: str, learned: patsy.DesignInfo | None = None
+) -> pd.DataFrame | dict[str, Any]:
+    """The columns in the types that cost patsy least, where it reads nothing but their values.
+
+    It looks at a Series of numbers a dozen times, each far slower than an array; and it loops in
+    Python over text, unless that comes as codes and sorted levels. ``learned`` is what it knows of
+    the levels; values that it has not seen stay text, which it complains of. One column stays a
+    Series, from which patsy takes the index: it says which rows have no missing values.
+    """
+    codes = _factor_codes(rhs, "patsy")
+    simple = {code for name in rows.columns for code in (name, f"C({name})")} & codes
+    elsewhere = set().union(*names_read(codes - simple))
+    data: dict[str, Any] = {}
+    indexed = False
+    for name, column in rows.items():
+        own = {name, f"C({name})"} & codes
+        data[name] = column
+        if not own or name in elsewhere:
+            continue
+        if own == {name} and column.dtype in (np.float64, np.int64):
+            data[name] = column.to_numpy() if indexed else column
+            indexed = True
+        elif (
+            pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
+        ):
+            data[name] = _by_levels(column, own, learned)
+    # Without any column the number of rows is that of the frame.
+    return data if len(codes) and rows.shape[1] else rows
+
+
+def _by_levels(column: pd.Series, codes: set[str], learned: patsy.DesignInfo | None) -> pd.Series:
+    """Text as codes of its sorted levels, or of those that patsy has learned."""
+    if learned is None:
+        found, levels = pd.factorize(column, sort=True)
+        return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
+    known = {
+        info.categories for factor, info in learned.factor_infos.items() if factor.code in codes
+    }
+    levels = known.pop() if len(known) == 1 else ()
+    if not levels or not all(isinstance(level, str) for level in levels):
+        return column
+    found = pd.Index(levels).get_indexer(column)
+    if (found < 0).any():
+        return column
+    return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
+
+
 def _of_pandas_alone(column: pd.Series) -> bool:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -512,12 +578,12 @@ def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
 
 
 def _as_manager_reads(formula: Formula) -> Any:
-    """The right-hand side for statsmodels' manager.
+    """The right-hand side for statsmodels' manager, which formulaic goes through.
 
     Given text, the manager brings formulaic's terms into patsy's order, but loses the quotes of
     `odd name` and {x + 1} on the way; given a parsed formula it leaves it as it is.
     """
-    if formula.engine == "patsy" or not set("`{") & set(formula.rhs):
+    if not set("`{") & set(formula.rhs):
         return formula.rhs
     import formulaic
 

@@ -218,6 +218,9 @@ def plain(frame: pd.DataFrame, learn: bool) -> pd.DataFrame:
     """
     columns = {}
     for name, column in frame.items():
+        if column.dtype == np.float64:  # most are, and each question below has its cost
+            columns[name] = column
+            continue
         if isinstance(column.dtype, pd.CategoricalDtype) and learn:
             columns[name] = column.cat.remove_unused_categories()
             continue

@@ -21,6 +21,7 @@ so a fixed ``atcorr`` leaves ``mix`` as the one nuisance of the dependence, free
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -31,9 +32,49 @@ from torch import Tensor
 from .corner import CORNER, near_corner
 from .full_line import full_line
 from .half_line import STEEP, HalfNodes, StepNodes, half_line, step_counts
-from .integration import Integration, Nodes, Quadrature, Simulation, legendre_sizes
+from .integration import Integration, Nodes, Quadrature, Simulation, Workspace, legendre_sizes
 from .links import LOGIT, PROBIT, Link, log_ndtr, mills
+from .plackett import PlackettNodes, plackett, plackett_counts
 from .rows import Block, RowTerms
+
+Kernel = Callable[[Tensor, Tensor, Tensor, Block, Any], RowTerms]
+"""Indices, (B, n), one dependence parameter, (B,), a block and nodes -> the rows' terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberNodes:
+    """Nodes of the members of a batch, some of which may need nodes of another kind."""
+
+    parts: tuple[tuple[Tensor | None, Any], ...]  # the members, (b,) or None for all; their nodes
+    order: Tensor | None  # (B,) that puts the parts, one after the other, into the members' order
+    work: Workspace | None = None
+
+    @classmethod
+    def build(
+        cls, kinds: np.ndarray, build: Callable[[int, np.ndarray], Any], device: torch.device
+    ) -> MemberNodes:
+        """Build the nodes of all members of each kind, (B,), by what a kind and they ask for."""
+        found = [(kind, np.flatnonzero(kinds == kind)) for kind in np.unique(kinds).tolist()]
+        if len(found) == 1:
+            return cls(((None, build(*found[0])),), None)
+        parts = tuple((torch.as_tensor(of, device=device), build(kind, of)) for kind, of in found)
+        return cls(parts, torch.cat([of for of, _ in parts]).argsort())
+
+    @property
+    def count(self) -> int:
+        """Nodes of a row, but for the few rows in log space."""
+        return max(1 if nodes is None else nodes.count for _, nodes in self.parts)
+
+    def terms(self, kernel: Kernel, a: Tensor, b: Tensor, t: Tensor, block: Block) -> RowTerms:
+        """The terms of all members, each by its own nodes."""
+        found = []
+        for of, nodes in self.parts:
+            if nodes is not None and self.work is not None:
+                nodes = replace(nodes, work=self.work)
+            own = (a, b, t, block) if of is None else (a[of], b[of], t[of], block.labels(of))
+            found.append(kernel(*own, nodes))
+        return found[0] if self.order is None else RowTerms.joined(found, self.order)
+
 
 Parametrization = Literal["free", "loading", "probit"]
 
@@ -317,13 +358,15 @@ class LoadingForm(_Common):
     def coarse(self, tol: float) -> Form:
         return replace(self, tol=max(self.tol, tol))
 
-    def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> MemberNodes:
         size = np.abs(dependence[:, 0])
-        nodes = HalfNodes.build(float(size.max()), self.tol, self.link, device)
-        if size.max() <= STEEP:
-            return nodes
-        step = StepNodes.build(self.tol, self.link, device)
-        return replace(nodes, without=tuple((size > STEEP).tolist()), step=step)
+
+        def build(steep: int, of: np.ndarray) -> HalfNodes | StepNodes:
+            if steep:
+                return StepNodes.build(self.tol, self.link, device)
+            return HalfNodes.build(float(size[of].max()), self.tol, self.link, device)
+
+        return MemberNodes.build((size > STEEP).astype(int), build, device)
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
         size, link = np.abs(dependence[:, 0]), self.link
@@ -333,9 +376,12 @@ class LoadingForm(_Common):
         return np.where(size > STEEP, sum(step_counts(self.tol, link)), counts)
 
     def terms(
-        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: MemberNodes, order: int
     ) -> RowTerms:
-        return half_line(a, b, dependence[:, 0], block, nodes, self.link, order)
+        def kernel(a: Tensor, b: Tensor, loading: Tensor, block: Block, own: Any) -> RowTerms:
+            return half_line(a, b, loading, block, own, self.link, order)
+
+        return nodes.terms(kernel, a, b, dependence[:, 0], block)
 
 
 @dataclass(frozen=True)
@@ -345,9 +391,10 @@ class ProbitForm(_Common):
     The half-line kernel has the outcome error 1 and the loading on top of it; with
     loading = sinh t and a = a* cosh t the total variance is scaled back to one. It is the limit
     sigma -> infinity of the free form on "hard" rows only: a soft row's selection factor
-    PHI((2s' - 1) z) is not that of a selection error beyond its threshold. Close to |rho| = 1 the
-    half line would need thousands of nodes; :func:`~statsmodels_mnar.kernel.corner.near_corner`
-    needs none.
+    PHI((2s' - 1) z) is not that of a selection error beyond its threshold. Hard rows are integrated
+    over the correlation instead (:mod:`~statsmodels_mnar.kernel.plackett`), at a fraction of the
+    cost, and close to |rho| = 1 by a series (:mod:`~statsmodels_mnar.kernel.corner`); the half line
+    is for those few whose probability is too small for the former.
 
     Examples
     --------
@@ -391,34 +438,50 @@ class ProbitForm(_Common):
     def corner(self, values: np.ndarray) -> int:
         return int(np.sign(values[0])) if abs(values[0]) > CORNER else 0
 
-    def nodes(self, dependence: np.ndarray, device: torch.device) -> HalfNodes:
-        loading = float(np.abs(_loadings_with_nodes(dependence[:, 0])).max())
-        nodes = HalfNodes.build(loading, self.tol, PROBIT, device)
-        return replace(nodes, without=tuple((np.abs(dependence[:, 0]) > CORNER).tolist()))
+    def nodes(self, dependence: np.ndarray, device: torch.device) -> MemberNodes:
+        t = dependence[:, 0]
+
+        def build(corner: int, of: np.ndarray) -> PlackettNodes | None:
+            return None if corner else PlackettNodes.build(t[of], self.tol, device)
+
+        return MemberNodes.build((np.abs(t) > CORNER).astype(int), build, device)
 
     def sizes(self, dependence: np.ndarray) -> np.ndarray:
-        loadings = _loadings_with_nodes(dependence[:, 0])
-        return legendre_sizes(loadings, self.tol, entire=PROBIT.entire)
+        t = np.abs(dependence[:, 0])
+        return np.where(t > CORNER, 1, plackett_counts(np.minimum(t, CORNER), self.tol))
 
     def terms(
-        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: HalfNodes, order: int
+        self, a: Tensor, b: Tensor, dependence: Tensor, block: Block, nodes: MemberNodes, order: int
     ) -> RowTerms:
-        t = dependence[:, 0]
-        if not any(nodes.without):
-            return self._by_nodes(a, b, t, block, nodes, order)
-        if block.kind != "hard":
-            raise ValueError("soft rows have no probit form: their selection factor is another one")
-        if all(nodes.without):
-            return near_corner(a, b, t, block.sign, order)
-        far = torch.as_tensor(nodes.without, device=t.device)
-        at_corner = near_corner(a, b, torch.where(far, t, _ATHRHO_CORNER), block.sign, order)
-        inside = self._by_nodes(a, b, t.masked_fill(far, 0.0), block, nodes, order)
-        return at_corner.where(far, inside)
+        def kernel(a: Tensor, b: Tensor, t: Tensor, block: Block, own: Any) -> RowTerms:
+            if block.kind != "hard":
+                if own is None:
+                    raise ValueError(
+                        "soft rows have no probit form: their selection factor is another one"
+                    )
+                return self._by_half_line(a, b, t, block, order)
+            if own is None:
+                return near_corner(a, b, t, block.sign, order)
+            terms, small = plackett(a, b, t, block.sign, own, order)
+            for member, row in _in_parts(small):
+                at = block.labels(member, row)
+                exact = self._by_half_line(
+                    a[member, row][:, None], b[member, row][:, None], t[member], at, order
+                )
+                terms.value[member, row] = exact.value[:, 0]
+                if terms.first is not None and exact.first is not None:
+                    terms.first[:, member, row] = exact.first[:, :, 0]
+                if terms.second is not None and exact.second is not None:
+                    terms.second[:, member, row] = exact.second[:, :, 0]
+            return terms
 
-    @staticmethod
-    def _by_nodes(
-        a: Tensor, b: Tensor, athrho: Tensor, block: Block, nodes: HalfNodes, order: int
+        return nodes.terms(kernel, a, b, dependence[:, 0], block)
+
+    def _by_half_line(
+        self, a: Tensor, b: Tensor, athrho: Tensor, block: Block, order: int
     ) -> RowTerms:
+        loading = math.sinh(float(athrho.abs().max()))
+        nodes = HalfNodes.build(loading, self.tol, PROBIT, a.device)
         t = athrho[:, None]
         cosh, sinh = t.cosh(), t.sinh()
         inner = half_line(a * cosh, b, sinh[:, 0], block, nodes, PROBIT, order)
@@ -443,9 +506,14 @@ class ProbitForm(_Common):
         return RowTerms(inner.value, first, second)
 
 
-def _loadings_with_nodes(athrho: np.ndarray) -> np.ndarray:
-    """Loadings of the half line; zero close to a corner, where no nodes are needed."""
-    return np.sinh(np.where(np.abs(athrho) > CORNER, 0.0, athrho))
+_ROWS_APART = 2048  # rows that are evaluated one by one at once
+
+
+def _in_parts(small: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Members and rows at which (B, n) is True, some at a time."""
+    members, rows = torch.nonzero(small, as_tuple=True)
+    for first in range(0, len(rows), _ROWS_APART):
+        yield members[first : first + _ROWS_APART], rows[first : first + _ROWS_APART]
 
 
 def single_form(link: Link, tol: float = 1e-10) -> LoadingForm | ProbitForm:

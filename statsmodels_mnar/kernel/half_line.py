@@ -20,19 +20,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .integration import Workspace, falling_root, half_width, legendre_count, legendre_rule
-from .links import INV_SQRT_2PI, Link, log_ndtr, log_pdf, ndtr
+from .integration import (
+    Workspace,
+    falling_root,
+    half_width,
+    legendre_count,
+    legendre_rule,
+    legendre_rule_on,
+)
+from .links import INV_SQRT_2PI, LINKS, Link, log_ndtr, log_pdf, ndtr
 from .rows import Block, RowTerms, entries, log_derivatives
 
 _WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
 _LOG_ROWS = 1024  # rows in log space at once
 _FLOOR = 1e-8  # of an integral beside its normal weight; a smaller one needs log space
+
+
+class _Integral(NamedTuple):
+    log_J: Tensor  # (B, n)
+    ratios: list[Tensor]  # J_a, J_loading, J_aa, J_a,loading, J_loading,loading over J, each (B, n)
+    relative: Tensor  # (B, n) the integral over that of its normal weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +58,52 @@ class HalfNodes:
     width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
     floor: float  # relative to PHI(b); a smaller integral needs the log-space path
     work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
-    without: tuple[bool, ...] = ()  # (B,) members that are evaluated without these nodes
-    step: StepNodes | None = None  # of those members
 
     @property
     def count(self) -> int:
-        """Nodes of a row, but for the few rows in log space."""
-        used = 0 if self.without and all(self.without) else self.x.shape[0]
-        return max(used, 0 if self.step is None else len(self.step.x), 1)
+        """Nodes of a row."""
+        return self.x.shape[0]
 
     @classmethod
     def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
         """Nodes for loadings of at most this size."""
         count = legendre_count(loading, tol, entire=link.entire, strip=link.strip)
-        rule = legendre_rule(count)
-        x, powers = (torch.as_tensor(values, device=device) for values in rule)
-        return cls(x, powers, half_width(tol), link.floor)
+        return cls(*legendre_rule_on(count, device), half_width(tol), link.floor)
+
+    def in_log_space(self, loading: Tensor) -> HalfNodes:
+        """Return the nodes of single rows with these loadings."""
+        return self
+
+    def integral(
+        self, a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, link: Link, order: int
+    ) -> _Integral:
+        """The integral over u = low + length * x, at (B, n) indices."""
+        low = -torch.clamp(b, max=self.width)
+        start = torch.clamp(low, min=0.0)  # where the density is largest on the half line
+        length = torch.sqrt(start * start + self.width**2) - low
+        shape = (len(a), self.count, a.shape[1])  # (B, K, n)
+        arrays = self.work.stacked(3 + order, shape, a)
+        density, z, products = arrays[0], arrays[1], arrays[2:]
+        half_square = 0.5 * start * start
+        torch.addcmul(low[:, None], length[:, None], self.x[:, None], out=z)
+        torch.addcmul(half_square[:, None], z, z, value=-0.5, out=density).exp_()
+        by_x = sign * loading
+        torch.addcmul((sign * a)[:, None], by_x[:, None], z, out=z)
+        link.derivatives(z, sign.expand_as(a)[:, None], density, products.unbind(0))
+        # Sums over the nodes of F, F' and F'', each with the powers of x, (order + 1, B, ., n)
+        sums = torch.matmul(self.powers[: order + 1], products)
+        J = INV_SQRT_2PI * length * sums[0, :, 0]
+        total = sums[0, :, 0]
+        ratios: list[Tensor] = []
+        if order >= 1:  # the same with the powers of u
+            means = sums[1:] / total[:, None]
+            by_u = torch.addcmul(low * means[:, :, 0], length, means[:, :, 1])
+            ratios += [sign * means[0, :, 0], sign * by_u[0]]
+        if order >= 2:
+            m = means[1]
+            by_ux = torch.addcmul(low * m[:, 1], length, m[:, 2])
+            ratios += [m[:, 0], by_u[1], torch.addcmul(low * by_u[1], length, by_ux)]
+        return _Integral(torch.log(J) - half_square, ratios, J)
 
 
 STEEP = 5.0  # |loading| from which a link with panels is a step
@@ -77,22 +121,89 @@ class StepNodes:
     x: Tensor  # (K,) place in the panel, between 0 and 1
     weight: Tensor  # (K,) per unit of the panel's length
     reach: float  # |w| beyond which the function is 0 or 1
+    tol: float
+    link: Link
+    work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
+
+    @property
+    def count(self) -> int:
+        """Nodes of a row, but for the few rows in log space."""
+        return len(self.x)
+
+    @property
+    def floor(self) -> float:
+        """Relative to PHI(b); a smaller integral needs the log-space path."""
+        return self.link.floor
+
+    @property
+    def width(self) -> float:
+        """The normal density is cut where it has fallen by exp(-width^2/2)."""
+        return half_width(self.tol)
 
     @classmethod
     def build(cls, tol: float, link: Link, device: torch.device) -> StepNodes:
-        reach = math.log(1.0 / (tol * _FLOOR)) + 2.0
-        edges, counts = (-reach, *link.panels, reach), step_counts(tol, link)
-        rules = [legendre_rule(count) for count in counts]
-        start, end, x, weight = (
-            torch.as_tensor(values, device=device)
-            for values in (
-                np.repeat(edges[:-1], counts),
-                np.repeat(edges[1:], counts),
-                np.concatenate([x for x, _ in rules]),
-                np.concatenate([powers[0] for _, powers in rules]),
-            )
+        """Nodes for any loading that is not small."""
+        return cls(*_step_rule(tol, link.name, device), tol, link)
+
+    def in_log_space(self, loading: Tensor) -> HalfNodes:
+        """Return the nodes of single rows with these loadings."""
+        largest = float(loading.abs().max())
+        return HalfNodes.build(largest, self.tol, self.link, loading.device)
+
+    def integral(
+        self, a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, link: Link, order: int
+    ) -> _Integral:
+        """The integral over the index at which the link is taken."""
+        side, m = torch.sign(sign * loading), loading.abs()
+        center = side * sign * a  # w at u = 0
+        low = center - m * b  # w at u = -b
+        shape = (len(a), self.count, a.shape[1])  # (B, K, n)
+        arrays = self.work.stacked(4 + order, shape, a)
+        u, w, density, products = arrays[0], arrays[1], arrays[2], arrays[3:]
+        torch.maximum(torch.minimum(low[:, None], self.end[:, None]), self.start[:, None], out=u)
+        torch.sub(self.end[:, None], u, out=density)  # the panel's length
+        torch.addcmul(u, density, self.x[:, None], out=w)
+        torch.sub(w, center[:, None], out=u).div_(m[:, None])
+        density.mul_((self.weight[:, None] / m[:, None]) * INV_SQRT_2PI)
+        density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=products[0]).exp_())
+        link.derivatives(
+            w.mul_(side[:, None]), sign.expand_as(a)[:, None], density, products.unbind(0)
         )
-        return cls(start, end, x, weight, reach)
+        J = products[0].sum(1)
+        # Beyond the panels F is one: above for a positive loading, below for a negative one.
+        end = side * (self.reach * side - center) / m  # u above, -u below
+        above = ndtr(torch.minimum(-end, b))
+        below = torch.where(b < 0.0, ndtr(b) - ndtr(end), ndtr(-end) - ndtr(-b))
+        J = J + torch.where(side > 0.0, above, torch.clamp(below, min=0.0))
+        ratios: list[Tensor] = []
+        if order >= 1:
+            slope = products[1]
+            ratios += [sign * v / J for v in (slope.sum(1), slope.mul_(u).sum(1))]
+        if order >= 2:
+            bend = products[2]
+            ratios += [v / J for v in (bend.sum(1), bend.mul_(u).sum(1), bend.mul_(u).sum(1))]
+        return _Integral(torch.log(J), ratios, J / ndtr(b))
+
+
+@lru_cache(maxsize=64)
+def _step_rule(
+    tol: float, name: str, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+    """The fields of :class:`StepNodes`."""
+    link = LINKS[name]
+    reach = math.log(1.0 / (tol * _FLOOR)) + 2.0
+    edges, counts = (-reach, *link.panels, reach), step_counts(tol, link)
+    rules = [legendre_rule(count) for count in counts]
+    start, end, x, weight = (
+        torch.as_tensor(values, device=device)
+        for values in (
+            np.repeat(edges[:-1], counts),
+            np.repeat(edges[1:], counts),
+            np.concatenate([x for x, _ in rules]),
+            np.concatenate([powers[0] for _, powers in rules]),
+        )
+    )
+    return start, end, x, weight, reach
 
 
 def step_counts(tol: float, link: Link) -> list[int]:
@@ -102,7 +213,13 @@ def step_counts(tol: float, link: Link) -> list[int]:
 
 
 def half_line(
-    a: Tensor, b: Tensor, loading: Tensor, block: Block, nodes: HalfNodes, link: Link, order: int
+    a: Tensor,
+    b: Tensor,
+    loading: Tensor,
+    block: Block,
+    nodes: HalfNodes | StepNodes,
+    link: Link,
+    order: int,
 ) -> RowTerms:
     """Log-likelihood of "hard" and "soft" rows and its derivatives up to ``order``.
 
@@ -113,120 +230,48 @@ def half_line(
     loading : Tensor
         (B,) signed loading of the selection error in the outcome index.
     """
-    side = torch.where(block.tilt < 0.0, -1.0, 1.0)  # (n,) or (B, n)
+    if block.kind == "hard":
+        return _on_half_line(a, b, loading[:, None], block, nodes, link, order)
     whole_line = block.tilt == 0.0
-    b = torch.where(whole_line, _WHOLE_LINE, side * b)
-    loading = side * loading[:, None]
-    integral = _integral(a, b, loading, block.sign, nodes, link, order)
+    side = torch.where(block.tilt < 0.0, -1.0, 1.0).to(b.dtype)  # (n,) or (B, n)
+    reflected = torch.where(whole_line, _WHOLE_LINE, side * b)
+    terms = _on_half_line(a, reflected, side * loading[:, None], block, nodes, link, order)
+    value = torch.where(whole_line, terms.value - math.log(2.0), terms.value)
+    for derivatives, odd in ((terms.first, [1, 2]), (terms.second, [1, 2])):
+        if derivatives is not None:  # b, loading; ab, a loading
+            derivatives[odd] *= side
+    return replace(terms, value=value)
+
+
+def _on_half_line(
+    a: Tensor,
+    b: Tensor,
+    loading: Tensor,
+    block: Block,
+    nodes: HalfNodes | StepNodes,
+    link: Link,
+    order: int,
+) -> RowTerms:
+    """:func:`half_line` of rows whose half line is u > -b, with loadings (B, 1) or (B, n)."""
+    integral = nodes.integral(a, b, loading, block.sign, link, order)
     members, rows = _rows_below(integral.relative, nodes.floor)
+    by_row = loading.expand_as(a)
     for first in range(0, len(rows), _LOG_ROWS):
         member, row = members[first : first + _LOG_ROWS], rows[first : first + _LOG_ROWS]
         exact = _log_space(
-            a[member, row], b[member, row], loading[member, row],
-            entries(block.sign, member, row), nodes, link,
+            a[member, row], b[member, row], by_row[member, row],
+            entries(block.sign, member, row), nodes.in_log_space(by_row[member, row]), link,
         )  # fmt: skip
         integral.log_J[member, row] = exact.log_J
         for whole, part in zip(integral.ratios, exact.ratios, strict=False):
             whole[member, row] = part
-    terms = _assemble(a, b, loading, side, integral, block, link, order)
-    halved = torch.where(whole_line, terms.value - math.log(2.0), terms.value)
-    return replace(terms, value=halved)
-
-
-class _Integral(NamedTuple):
-    log_J: Tensor  # (B, n)
-    ratios: list[Tensor]  # J_a, J_loading, J_aa, J_a,loading, J_loading,loading over J, each (B, n)
-    relative: Tensor  # (B, n) the integral over that of its normal weight
+    return _assemble(a, b, loading, integral, block, link, order)
 
 
 def _rows_below(relative: Tensor, floor: float) -> tuple[Tensor, Tensor]:
     """Members and rows whose integral is too small for these nodes (or is not a number)."""
     member, row = torch.nonzero(~(relative >= floor), as_tuple=True)
     return member, row
-
-
-def _integral(
-    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
-) -> _Integral:
-    if nodes.step is None or not any(nodes.without):
-        return _linear_space(a, b, loading, sign, nodes, link, order)
-    steep = _over_index(a, b, loading, sign, nodes, link, order)
-    if all(nodes.without):
-        return steep
-    rest = _linear_space(a, b, loading, sign, nodes, link, order)
-    chosen = torch.as_tensor(nodes.without, device=a.device)[:, None]
-    return _Integral(
-        torch.where(chosen, steep.log_J, rest.log_J),
-        [torch.where(chosen, *pair) for pair in zip(steep.ratios, rest.ratios, strict=True)],
-        torch.where(chosen, steep.relative, rest.relative),
-    )
-
-
-def _linear_space(
-    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
-) -> _Integral:
-    low = -torch.clamp(b, max=nodes.width)
-    start = torch.clamp(low, min=0.0)  # where the density is largest on the half line
-    length = torch.sqrt(start * start + nodes.width**2) - low
-    shape = (len(a), nodes.count, a.shape[1])  # (B, K, n)
-    u, density, x, cdf, pdf, curve = nodes.work.arrays(6, shape, a)
-    torch.addcmul(low[:, None], length[:, None], nodes.x[:, None], out=u)
-    torch.addcmul((0.5 * start * start)[:, None], u, u, value=-0.5, out=density).exp_()
-    torch.addcmul((sign * a)[:, None], (sign * loading)[:, None], u, out=x)
-
-    def sums(product: Tensor, n_powers: int) -> list[Tensor]:
-        """Integrals of product * [1, u, u^2] over the row's interval."""
-        m = torch.matmul(nodes.powers[:n_powers], product.mul_(density)).movedim(1, 0)
-        out = [m[0]]
-        if n_powers > 1:
-            out.append(low * m[0] + length * m[1])
-        if n_powers > 2:
-            out.append(low * (low * m[0] + 2.0 * length * m[1]) + length * length * m[2])
-        return out
-
-    link.derivatives(x, sign.expand_as(a)[:, None], cdf, pdf, curve)
-    total = sums(cdf, 1)[0]
-    log_J = torch.log(INV_SQRT_2PI * length * total) - 0.5 * start * start
-    ratios: list[Tensor] = []
-    if order >= 1:
-        ratios += [sign * v / total for v in sums(pdf, 2)]
-    if order >= 2:
-        ratios += [v / total for v in sums(curve, 3)]
-    return _Integral(log_J, ratios, INV_SQRT_2PI * length * total)
-
-
-def _over_index(
-    a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, nodes: HalfNodes, link: Link, order: int
-) -> _Integral:
-    """The integral over the index at which the link is taken, for large loadings."""
-    step = nodes.step
-    assert step is not None
-    side, m = torch.sign(sign * loading), loading.abs()
-    center = side * sign * a  # w at u = 0
-    low = center - m * b  # w at u = -b
-    shape = (len(a), len(step.x), a.shape[1])  # (B, K, n)
-    u, w, density, cdf, pdf, curve = nodes.work.arrays(6, shape, a)
-    torch.maximum(torch.minimum(low[:, None], step.end[:, None]), step.start[:, None], out=u)
-    torch.sub(step.end[:, None], u, out=density)  # the panel's length
-    torch.addcmul(u, density, step.x[:, None], out=w)
-    density.mul_((step.weight[:, None] / m[:, None]) * INV_SQRT_2PI)
-    torch.sub(w, center[:, None], out=u).div_(m[:, None])
-    density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=cdf).exp_())
-    link.derivatives(w.mul_(side[:, None]), sign.expand_as(a)[:, None], cdf, pdf, curve)
-    J = cdf.mul_(density).sum(1)
-    # Beyond the panels F is one: above for a positive loading, below for a negative one.
-    end = side * (step.reach * side - center) / m  # u above, -u below
-    above = ndtr(torch.minimum(-end, b))
-    below = torch.clamp(torch.where(b < 0.0, ndtr(b) - ndtr(end), ndtr(-end) - ndtr(-b)), min=0.0)
-    J = J + torch.where(side > 0.0, above, below)
-    ratios: list[Tensor] = []
-    if order >= 1:
-        pdf.mul_(density)
-        ratios += [sign * v / J for v in (pdf.sum(1), pdf.mul_(u).sum(1))]
-    if order >= 2:
-        curve.mul_(density)
-        ratios += [v / J for v in (curve.sum(1), curve.mul_(u).sum(1), curve.mul_(u).sum(1))]
-    return _Integral(torch.log(J), ratios, J / ndtr(b))
 
 
 def _log_space(
@@ -256,37 +301,31 @@ def _log_space(
 
 
 def _assemble(
-    a: Tensor, b: Tensor, loading: Tensor, side: Tensor,
-    integral: _Integral, block: Block, link: Link, order: int,
-) -> RowTerms:  # fmt: skip
+    a: Tensor, b: Tensor, loading: Tensor, integral: _Integral, block: Block, link: Link, order: int
+) -> RowTerms:
     """Add the part without a label, floor * PHI(b), and the derivatives in b."""
-    log_J, ratios = integral.log_J, integral.ratios
-    sign = block.sign
-    if block.kind == "soft":
-        log_gain_J = torch.log(block.gain) + log_J
+    value, ratios = integral.log_J, integral.ratios
+    sign, soft = block.sign, block.kind == "soft"
+    if soft:
+        log_gain_J = torch.log(block.gain) + value
         value = torch.logaddexp(torch.log(block.floor) + log_ndtr(b), log_gain_J)
         share = torch.exp(log_gain_J - value)
-    else:
-        value, share = log_J, torch.ones_like(log_J)
+        ratios = [share * ratio for ratio in ratios]
     if order == 0:
         return RowTerms(value)
 
     # At the end point u = -b, relative to the row's likelihood.
     x = sign * (a - loading * b)
     log_density = log_pdf(b) - value
-    end = block.gain * torch.exp(link.log_cdf(x, sign) + log_density)
+    end = torch.exp(link.log_cdf(x, sign) + log_density)
+    if soft:
+        end = block.gain * end
     end_slope = sign * link.ratios(x, sign)[0] * end
-    if block.kind == "soft":
+    if soft:
         end = end + torch.exp(torch.log(block.floor) + log_density)
-    first = [share * ratios[0], side * end, side * share * ratios[1]]
+    first = [ratios[0], end, ratios[1]]
     if order == 1:
         return RowTerms(value, torch.stack(first))
-    raw = [
-        share * ratios[2],
-        side * end_slope,
-        side * share * ratios[3],
-        -b * end - loading * end_slope,
-        -b * end_slope,
-        share * ratios[4],
-    ]
-    return log_derivatives(value, first, raw)
+    by_b = -b * end_slope
+    bb = torch.addcmul(-b * end, loading, end_slope, value=-1.0)
+    return log_derivatives(value, first, [ratios[2], end_slope, ratios[3], bb, by_b, ratios[4]])

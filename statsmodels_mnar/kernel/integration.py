@@ -49,20 +49,23 @@ class Workspace:
     def __init__(self) -> None:
         self._flat: Tensor | None = None
 
-    def arrays(self, count: int, shape: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+    def stacked(self, count: int, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """``count`` arrays of this shape with arbitrary content, valid until the next call.
 
         Examples
         --------
         >>> import torch
-        >>> a, b = Workspace().arrays(2, (3, 4), torch.zeros(1))
-        >>> a.shape
-        torch.Size([3, 4])
+        >>> Workspace().stacked(2, (3, 4), torch.zeros(1)).shape
+        torch.Size([2, 3, 4])
         """
         size = count * math.prod(shape)
         if self._flat is None or self._flat.numel() < size:
             self._flat = like.new_empty(size)
-        return self._flat[:size].view(count, *shape).unbind(0)
+        return self._flat[:size].view(count, *shape)
+
+    def arrays(self, count: int, shape: tuple[int, ...], like: Tensor) -> tuple[Tensor, ...]:
+        """:meth:`stacked`, as a tuple."""
+        return self.stacked(count, shape, like).unbind(0)
 
 
 # -- standard normal draws that belong to a row, not to a position in a stream ---------------------
@@ -417,7 +420,6 @@ def node_sums(product: Tensor, nodes: Nodes, n_powers: int) -> Tensor:
     return torch.stack(sums) * nodes.weight[..., 0]
 
 
-@lru_cache(maxsize=4096)
 def legendre_count(loading: float, tol: float, *, entire: bool, strip: float = math.pi) -> int:
     """Gauss-Legendre nodes on the half line (cut at :func:`half_width`) for an error ``tol``.
 
@@ -425,23 +427,34 @@ def legendre_count(loading: float, tol: float, *, entire: bool, strip: float = m
     link that is bounded for y < strip/loading (``entire=False``) and exp((1 + loading^2) y^2/2) for
     a probit outcome; the rule's error falls like r^(-2n).
     """
-    need = math.log(1.0 / tol) + _SAFETY
-    r = 1.0 + np.geomspace(1e-4, 2.0, 400)
-    y = 0.5 * half_width(tol) * (r - 1.0 / r)
-    growth = 0.5 * y * y * (1.0 + loading**2 if entire else 1.0)
-    if not entire:
-        growth = np.where(y < strip / max(abs(loading), 1e-8), growth, np.inf)
-    count = float(np.min((need + growth) / (2.0 * np.log(r))))
-    # Four sizes to an octave: members of a batch whose loadings are close have the same rule.
-    step = 2 ** (math.floor(math.log2(count)) - 2)
-    return step * math.ceil(count / step)
+    return int(legendre_sizes(np.array([loading]), tol, entire=entire, strip=strip)[0])
 
 
 def legendre_sizes(
     loadings: np.ndarray, tol: float, *, entire: bool, strip: float = math.pi
 ) -> np.ndarray:
     """Return :func:`legendre_count` of each loading, (B,)."""
-    return np.array([legendre_count(float(v), tol, entire=entire, strip=strip) for v in loadings])
+    largest, counts = _legendre_table(tol, entire, strip)
+    place = np.searchsorted(largest, np.abs(loadings))
+    if place.max(initial=0) == len(counts):
+        raise ValueError(f"loadings up to {np.abs(loadings).max():.3g} need too many nodes")
+    return counts[place]
+
+
+@lru_cache(maxsize=64)
+def _legendre_table(tol: float, entire: bool, strip: float) -> tuple[np.ndarray, np.ndarray]:
+    """Loadings in steps of 2%, and the nodes that serve all loadings up to each."""
+    loadings = np.geomspace(2.0**-6, 2.0**10, 560)
+    need = math.log(1.0 / tol) + _SAFETY
+    r = 1.0 + np.geomspace(1e-4, 2.0, 400)
+    y = 0.5 * half_width(tol) * (r - 1.0 / r)
+    growth = 0.5 * y * y * (1.0 + loadings[:, None] ** 2 if entire else 1.0)
+    if not entire:
+        growth = np.where(y < strip / loadings[:, None], growth, np.inf)
+    counts = np.min((need + growth) / (2.0 * np.log(r)), axis=1)
+    # Four sizes to an octave: members of a batch whose loadings are close have the same rule.
+    step = 2.0 ** (np.floor(np.log2(counts)) - 2.0)
+    return loadings, (step * np.ceil(counts / step)).astype(int)
 
 
 @lru_cache(maxsize=64)
@@ -452,7 +465,14 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
     return x, 0.5 * w * x ** np.arange(3)[:, None]
 
 
-_HALVINGS = 50  # of an interval: to rounding
+@lru_cache(maxsize=64)
+def legendre_rule_on(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """:func:`legendre_rule` as tensors, which nobody writes to."""
+    x, powers = legendre_rule(count)
+    return torch.as_tensor(x, device=device), torch.as_tensor(powers, device=device)
+
+
+_HALVINGS = 24  # of an interval: a mode is where nodes are spread from
 
 
 def falling_root(slope: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:

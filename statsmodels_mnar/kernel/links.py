@@ -12,6 +12,7 @@ symmetric error it is F(z) for both labels; for others the ``sign`` of the label
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -43,8 +44,12 @@ class Link(Protocol):
     panels: ClassVar[tuple[float, ...]]
     panel_nodes: ClassVar[tuple[int, ...]]
 
-    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        """Write the label's probability and its first two derivatives in z."""
+    def derivatives(self, z: Tensor, sign: Tensor, weight: Tensor, out: Sequence[Tensor]) -> None:
+        """Write the label's probability and its first derivatives in z, each times the weight.
+
+        As many as there are arrays in ``out``, at most three. ``z`` is overwritten: this is the
+        innermost work, where each pass over an array counts.
+        """
 
     def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
         """Return the log of the label's probability."""
@@ -75,10 +80,11 @@ class Logit(_Named):
     panels: ClassVar[tuple[float, ...]] = (-10.0, -3.0, 3.0, 10.0)
     panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 20, 15, 22)
 
-    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        torch.sigmoid(z, out=cdf)
-        torch.addcmul(cdf, cdf, cdf, value=-1.0, out=pdf)
-        torch.addcmul(pdf, pdf, cdf, value=-2.0, out=curve)
+    def derivatives(self, z: Tensor, sign: Tensor, weight: Tensor, out: Sequence[Tensor]) -> None:
+        z.sigmoid_()
+        torch.mul(weight, z, out=out[0])
+        for j, one in enumerate(out[1:]):  # F' = F - F F, F'' = F' - 2 F' F
+            torch.addcmul(out[j], out[j], z, value=-(j + 1.0), out=one)
 
     def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
         return logsigmoid(z)
@@ -101,10 +107,15 @@ class Probit(_Named):
     panels: ClassVar[tuple[float, ...]] = ()
     panel_nodes: ClassVar[tuple[int, ...]] = ()
 
-    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        torch.mul(z, -SQRT_HALF, out=cdf).erfc_().mul_(0.5)
-        torch.addcmul(z.new_zeros(()), z, z, value=-0.5, out=pdf).exp_().mul_(INV_SQRT_2PI)
-        torch.mul(z, pdf, out=curve).neg_()
+    def derivatives(self, z: Tensor, sign: Tensor, weight: Tensor, out: Sequence[Tensor]) -> None:
+        zero = z.new_zeros(())
+        torch.mul(z, -SQRT_HALF, out=out[0]).erfc_()
+        torch.addcmul(zero, out[0], weight, value=0.5, out=out[0])
+        if len(out) > 1:
+            torch.addcmul(zero, z, z, value=-0.5, out=out[1]).exp_()
+            torch.addcmul(zero, out[1], weight, value=INV_SQRT_2PI, out=out[1])
+        if len(out) > 2:
+            torch.addcmul(zero, z, out[1], value=-1.0, out=out[2])
 
     def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
         return log_ndtr(z)
@@ -131,13 +142,15 @@ class Cloglog(_Named):
     panels: ClassVar[tuple[float, ...]] = (-10.0, -3.5, -1.5, 0.0, 1.5, 3.5, 10.0)
     panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 15, 12, 12, 15, 15, 22)
 
-    def derivatives(self, z: Tensor, sign: Tensor, cdf: Tensor, pdf: Tensor, curve: Tensor) -> None:
-        torch.mul(z, sign, out=curve).clamp_(max=_CLOGLOG_MAX).exp_()  # the hazard exp(x)
-        torch.neg(curve, out=pdf).exp_()  # P(y = 0)
-        torch.neg(curve, out=cdf).expm1_().neg_()  # P(y = 1), without cancellation
-        torch.where(sign > 0.0, cdf, pdf, out=cdf)
-        pdf.mul_(curve)
-        curve.neg_().add_(1.0).mul_(pdf).mul_(sign)
+    def derivatives(self, z: Tensor, sign: Tensor, weight: Tensor, out: Sequence[Tensor]) -> None:
+        hazard = z.mul_(sign).clamp_(max=_CLOGLOG_MAX).exp_()
+        zero = torch.neg(hazard).exp_().mul_(weight)  # of P(y = 0)
+        one = torch.neg(hazard, out=out[0]).expm1_().neg_().mul_(weight)  # without cancellation
+        torch.where(sign > 0.0, one, zero, out=out[0])
+        if len(out) > 1:
+            torch.mul(zero, hazard, out=out[1])
+        if len(out) > 2:
+            torch.mul(hazard.neg_().add_(1.0).mul_(sign), out[1], out=out[2])
 
     def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
         x, one = self._index(z, sign)

@@ -107,6 +107,12 @@ def block_rows(
 
 Kind = Literal["closed", "hard", "soft"]
 
+Factors = tuple[tuple[Literal["X", "W"], int, int], ...]
+"""Runs of columns of X or W, first and last, of which a row has at most one 1, and zeros else.
+
+Sums over pairs of such columns need a pass over the rows, not a product of matrices.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -128,6 +134,21 @@ class Block:
     tilt: Tensor  # 2s' - 1
     key: Tensor  # int64, owner of the row's draws
     start: int  # position of the first row in Rows
+    factors: Factors = ()
+
+    def labels(self, *index: Tensor) -> Block:
+        """Return the block with the labels of these members, or of these members' rows.
+
+        The designs and offsets stay as they are: a kernel that is given indices does not read them.
+        """
+        kept: dict[str, Any] = {}
+        for name in ("sign", "floor", "gain", "tilt"):
+            field = getattr(self, name)
+            if len(index) == 2:
+                kept[name] = entries(field, *index)[:, None]
+            elif field.ndim == 2:
+                kept[name] = field[index[0]]
+        return replace(self, **kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +162,15 @@ class RowTerms:
     first: Tensor | None = None  # (d, B, n)
     second: Tensor | None = None  # (d (d + 1)/2, B, n)
 
-    def where(self, members: Tensor, other: RowTerms) -> RowTerms:
-        """These terms for the members that are True, (B,), and the other's for the rest."""
+    @classmethod
+    def joined(cls, parts: Sequence[RowTerms], order: Tensor) -> RowTerms:
+        """Terms of some members after those of others, then taken in this order, (B,)."""
 
-        def chosen(own: Tensor | None, others: Tensor | None) -> Tensor | None:
-            if own is None or others is None:
-                return None
-            return torch.where(members[:, None], own, others)
+        def join(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if values[0] is None else torch.cat(values, dim=-2)[..., order, :]
 
-        value = torch.where(members[:, None], self.value, other.value)
-        return RowTerms(value, chosen(self.first, other.first), chosen(self.second, other.second))
+        return cls(join("value"), join("first"), join("second"))
 
 
 def times(left: Tensor, right: Tensor) -> Tensor:
@@ -170,15 +190,20 @@ def pairs(d: int) -> list[tuple[int, int]]:
 
 def log_derivatives(value: Tensor, first: list[Tensor], raw: list[Tensor]) -> RowTerms:
     """Turn I'/I and I''/I into the derivatives of log I."""
-    second = [h - first[i] * first[j] for h, (i, j) in zip(raw, pairs(len(first)), strict=True)]
-    return RowTerms(value, torch.stack(first), torch.stack(second))
+    slopes, second = torch.stack(first), torch.stack(raw)
+    end = 0
+    for i in range(len(first)):  # the rows of the upper triangle
+        begin, end = end, end + len(first) - i
+        second[begin:end].addcmul_(slopes[i], slopes[i:], value=-1.0)
+    return RowTerms(value, slopes, second)
 
 
 def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sign, floor and gain of rows with selection values s and labels y; see :class:`Block`."""
     q = 2.0 * y - 1.0
     # floor + gain = 1 - s + s(1 + |q|)/2, the factor's supremum
-    return torch.where(q < 0, -1.0, 1.0), (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
+    sign = torch.where(q < 0, -1.0, 1.0).to(q.dtype)  # torch's own choice is float32
+    return sign, (1.0 - s) + 0.5 * s * (1.0 - q.abs()), s * q.abs()
 
 
 # -- the data on the device ------------------------------------------------------------------------
@@ -211,6 +236,9 @@ class Rows:
     scale: np.ndarray  # (p + k,) or (B, p + k) root mean square of the columns
     ridge: np.ndarray  # (p + k, p + k) or (B, ., .) what a penalty multiplies
     total_weight: float  # NaN where members have rows of their own
+    # (p + k, p + k) Q of penalised terms: b'Qb/2 is subtracted, whatever the weights; None: none
+    smoothing: np.ndarray | None = None
+    factors: Factors = ()  # the last columns of X and of W
 
     @property
     def n(self) -> int:
@@ -239,6 +267,7 @@ class Rows:
         offset_select: np.ndarray | None = None,
         key: np.ndarray | None = None,
         ridge: np.ndarray | None = None,
+        smoothing: np.ndarray | None = None,
         device: torch.device | None = None,
     ) -> Rows:
         """Check the arrays and move them to the device.
@@ -259,6 +288,8 @@ class Rows:
             (n,) integers that own the draws; the position by default.
         ridge : ndarray, optional
             (p + k, p + k) what a penalty multiplies; the identity by default.
+        smoothing : ndarray, optional
+            (p + k, p + k) of penalised terms: the precision of their coefficients.
 
         Examples
         --------
@@ -319,6 +350,7 @@ class Rows:
             scale=np.where(columns > 0, columns, 1.0),
             ridge=np.eye(len(columns)) if ridge is None else ridge,
             total_weight=float(weights.sum()),
+            smoothing=smoothing,
         )
 
     @one_thread()
@@ -394,7 +426,9 @@ class Rows:
         fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
         for name in ("key", "order"):
             fields[name] = fields[name].view(np.int64)
-        tensors = {name: torch.as_tensor(v, device=device) for name, v in fields.items()}
+        tensors: dict[str, Any] = {
+            name: torch.as_tensor(v, device=device) for name, v in fields.items()
+        }
         return cls(
             **tensors, segments=segments, scale=scale, ridge=ridge, total_weight=total_weight
         )
@@ -419,7 +453,7 @@ class Rows:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
                 parts = {name: getattr(self, name)[..., cut] for name in BY_ROW}
-                yield Block(kind=kind, start=start, **parts)
+                yield Block(kind=kind, start=start, factors=self.factors, **parts)
 
     @one_thread()
     def unsort(self, values: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from ..design import (
     Design,
     check_rank,
     degeneracies,
+    refuse_penalised,
 )
 from ..errors import SingularDesignError, warn
 from ..kernel.forms import FreeForm
@@ -267,6 +268,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         own = {name: options.pop(name) for name in self._own if name in options}
         if own or not hasattr(self, "stage"):
             self._take(**own)
+        refuse_penalised(design, "BiasCorrLogit")
         super()._set_up(design, **options)
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:

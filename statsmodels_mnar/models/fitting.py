@@ -15,6 +15,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import check_separation
 from ..design.checks import nearly_collinear
+from ..design.data import unpenalised_columns
 from ..errors import DesignError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration, Quadrature, is_integer, is_number
@@ -155,6 +156,13 @@ def warn_about(results: SelectionResults) -> None:
             f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
         )
+    penalties = results._fit_info.penalties
+    if penalties is not None and not penalties.converged and results.converged:
+        warn(
+            f"penalties of re() and smooth() were not settled in {penalties.n_updates} updates: "
+            "the marginal likelihood still rises. Fix one of them (sd=, penalty=), or drop a term.",
+            ConvergenceWarning,
+        )
     if solution.status is Status.FLAT:
         warn(
             f"{solution.status.value}. It is held at an error correlation of "
@@ -173,6 +181,21 @@ def warn_about(results: SelectionResults) -> None:
 
 
 SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
+
+
+def _fit_searched(
+    self: SelectionModel,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    """The maximum, from the two equations apart or from start values."""
+    independent = self._independent(method, penalty, start_params is not None)
+    unpenalised = not penalty and as_optimizer(method).at_maximum
+    if unpenalised and not independent.converged:
+        self._check_separation()
+    return self._fit_checked(independent, start_params, method, penalty, options)
 
 
 def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
@@ -210,8 +233,13 @@ def _measured(
     if not whole_line:  # which has a rule of its own
         rule = rule.controlled()
     finer = rule.finer()
-    objective = self.objective(penalty).with_form(self.parametrize(self.normalization, finer).form)
-    difference, shift = measure(objective, solution, self.estimated, maximum=maximum)
+    own = self.objective(penalty)
+    objective = own.with_form(self.parametrize(self.normalization, finer).form)
+    # Of a rule whose error is known beforehand a part of the rows tells enough.
+    controlled = isinstance(own, Objective) and rule.controlled() == rule
+    difference, shift = measure(
+        own if controlled else None, objective, solution, self.estimated, maximum=maximum
+    )
 
     def words(rule: Integration) -> str:
         return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
@@ -350,8 +378,8 @@ def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
     if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
         return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
     limit = self._faces.get(status)
-    if limit == "independent":
-        return limit
+    if limit == "independent" or at.sigma == 0.0:  # such a top may be flat around independence
+        return "independent"
     return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
 
 
@@ -363,5 +391,8 @@ def _check_separation(self: SelectionModel) -> None:
     selected, seen = rows.tilt[counted] > 0, counted & (rows.tilt > 0)
     y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
     X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
-    check_separation(y, X, self.design.outcome_names, "outcome")
-    check_separation(selected.double().cpu().numpy(), W, self.design.select_names, "selection")
+    d, terms = self.design, () if self.in_partitions else self.design.penalised
+    X, outcome_names = unpenalised_columns(X, d.outcome_names, terms, "outcome")
+    W, select_names = unpenalised_columns(W, d.select_names, terms, "select")
+    check_separation(y, X, outcome_names, "outcome")
+    check_separation(selected.double().cpu().numpy(), W, select_names, "selection")

@@ -50,6 +50,8 @@ class GreeneSelectionLogit(SelectionModel):
         (n,) known parts of the two indices.
     freq_weights, prob_weights : array_like, optional
         (n,) counts, or inverse sampling probabilities (which imply a robust covariance).
+    terms, terms_select : dict of GroupEffects and Smooth, optional
+        Penalised terms of the two equations, by the name of their variable.
 
     Examples
     --------

@@ -24,6 +24,8 @@ class ProbitSelection(SelectionModel):
     integration : {"quadrature"} or Quadrature
         The bivariate normal probabilities are computed by quadrature; there is no simulation.
     offset, offset_select, freq_weights, prob_weights : array_like, optional
+    terms, terms_select : dict of GroupEffects and Smooth, optional
+        As in :class:`GreeneSelectionLogit`.
 
     Notes
     -----

@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import numpy as np
+import pandas as pd
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
 from ..design.formula import FormulaSpec
 from ..design.recorded import restore
+from ..design.terms import Levels, PenalisedTerm, Spline
 from ..design.values import Dropped, WeightKind
 from ..errors import DesignError
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
+from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
 from ..post.dependence import Normalization
@@ -29,6 +32,7 @@ from ..post.intervals import Across
 from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
 from ..results.fitted import Fit, SelectionResultsWrapper
+from ..results.shrinkage import TermFacts, labels
 from ..types import Floats
 from .biascorr import BiasCorrLogit
 from .first_stage import FirstStage, Trained
@@ -93,7 +97,7 @@ def from_json(source: str | Path, model: SelectionModel | None = None) -> Select
         record.at("schema").refuse(f"is of another version of this package; known is {SCHEMA}")
     saved = _model(record)
     results = saved._results_class._restored(
-        _fit(record, saved), _covariance(record, saved), _known(record)
+        _fit(record, saved), _covariance(record, saved), _known(record, saved)
     )
     if model is not None:
         _attach(results, record, model)
@@ -310,7 +314,7 @@ def _design(record: _Value) -> SavedDesign:
     labelled = data.at("labelled").number(0.0, nobs)
     weights = data.at("weights")
     dropped = {name: data.at("dropped").at(name).integer() for name in Dropped._fields}
-    return SavedDesign.of(
+    saved = SavedDesign.of(
         equations.at("outcome").names(),
         equations.at("select").names(),
         data.at("outcome").text(),
@@ -319,11 +323,49 @@ def _design(record: _Value) -> SavedDesign:
         Dropped(**dropped),
         Counts(int(nobs), int(labelled), nobs, labelled, (0.0, 1.0)),
         data.at("constant").flag(),
-        *_specs(record, equations),
     )
+    penalised = _terms(record, saved)
+    outcome, select = _specs(record, equations, penalised)
+    return replace(saved, outcome_spec=outcome, select_spec=select, penalised=penalised)
 
 
-def _specs(record: _Value, equations: _Value) -> tuple[FormulaSpec | None, FormulaSpec | None]:
+def _terms(record: _Value, design: SavedDesign) -> tuple[PenalisedTerm, ...]:
+    """The penalised terms; files of before have none."""
+    if not record.has("penalised_terms") or record.at("penalised_terms").absent:
+        return ()
+    found = []
+    for each in record.at("penalised_terms").items_of():
+        equation = each.at("equation").choice(("outcome", "select"))
+        names = design.outcome_names if equation == "outcome" else design.select_names
+        fixed = each.at("fixed")
+        term = PenalisedTerm(
+            each.at("kind").choice(("re", "smooth")),  # type: ignore[arg-type]
+            each.at("column").text(),
+            equation,  # type: ignore[arg-type]
+            each.at("start").integer(),
+            _basis(each),
+            None if fixed.absent else fixed.number(0.0),
+        )
+        if tuple(term.names) != names[term.columns]:
+            each.at("start").refuse("must be where the columns of the term begin")
+        found.append(term)
+    return tuple(found)
+
+
+def _basis(term: _Value) -> Levels | Spline:
+    if term.at("kind").value == "re":
+        return Levels(pd.Index(term.at("levels").names()))
+    size = len(term.at("knots").items_of())
+    knots = term.at("knots").vector(size)
+    rows = term.at("constraint").items_of()
+    if not 8 <= size < 10_000 or len(rows) != size - 4 or not (np.diff(knots) > 0).all():
+        term.at("knots").refuse("must rise, and be four more than the basis functions")
+    return Spline(knots, np.stack([row.vector(size - 5) for row in rows]))
+
+
+def _specs(
+    record: _Value, equations: _Value, penalised: tuple[PenalisedTerm, ...]
+) -> tuple[FormulaSpec | None, FormulaSpec | None]:
     """What both formulas have learned, where the file says it."""
     if not record.has("terms") or record.at("terms").absent:
         return None, None
@@ -334,9 +376,11 @@ def _specs(record: _Value, equations: _Value) -> tuple[FormulaSpec | None, Formu
             spec = restore(terms.value)
         except DesignError as error:
             raise ValueError(f"{_NOT} {terms.key}: {error}") from error
-        if spec.column_names != equations.at(name).names():
+        own = tuple(term for term in penalised if term.equation == name)
+        names = (*spec.column_names, *(column for term in own for column in term.names))
+        if names != equations.at(name).names():
             terms.refuse("must make the columns of the equation")
-        found.append(spec)
+        found.append(replace(spec, column_names=names, penalised=own))
     return found[0], found[1]
 
 
@@ -402,7 +446,38 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         model, solution, independent, status.at("method").choice(get_args(Method)), None,
         status.at("penalty").number(0.0), faces, options,
         asked=_normalization(record.at("asked")), accuracy=_accuracy(record.at("accuracy")),
+        penalties=_penalties(record),
     )  # fmt: skip
+
+
+def _penalties(record: _Value) -> Penalties | None:
+    if not record.has("penalised_terms") or record.at("penalised_terms").absent:
+        return None
+    terms = record.at("penalised_terms").items_of()
+    return Penalties(
+        np.array([each.at("penalty").number(0.0) for each in terms]),
+        np.array([each.at("estimated").flag() for each in terms]),
+        np.array([each.at("vanished").flag() for each in terms]),
+        math.nan, 0, True,
+    )  # fmt: skip
+
+
+def _term_facts(record: _Value, model: SelectionModel) -> TermFacts:
+    terms, design = record.at("penalised_terms").items_of(), model.design.penalised
+
+    def numbers(name: str) -> Floats:
+        return np.array([each.at(name).any_number() for each in terms])
+
+    return TermFacts(
+        names=labels(design),
+        equations=tuple(term.equation for term in design),
+        kinds=tuple(term.kind for term in design),
+        ranks=tuple(term.rank for term in design),
+        penalty=numbers("penalty"),
+        estimated=tuple(each.at("estimated").flag() for each in terms),
+        vanished=tuple(each.at("vanished").flag() for each in terms),
+        **{name: numbers(name) for name in ("edf", "log_sd_error", "lr", "flat", "flat_df")},
+    )
 
 
 def _covariance(record: _Value, model: SelectionModel) -> Covariance:
@@ -437,7 +512,7 @@ def _accuracy(found: _Value) -> Accuracy | None:
     )  # fmt: skip
 
 
-def _known(record: _Value) -> dict[str, Any]:
+def _known(record: _Value, model: SelectionModel) -> dict[str, Any]:
     """What the summary shows and only the data could tell."""
     likelihoods, test = record.at("likelihoods"), record.at("independence")
     known: dict[str, Any] = {"llf": likelihoods.at("llf").any_number()}
@@ -456,6 +531,9 @@ def _known(record: _Value) -> dict[str, Any]:
         )  # fmt: skip
     if record.has("instrument"):
         known["instrument"] = _instrument(record.at("instrument"))
+    if model.design.penalised:
+        known["terms"] = _term_facts(record, model)
+        known["leverage"] = record.at("free_shares").vector(len(model.estimated))
     known["weak"] = ()
     if record.has("weak"):
         known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
@@ -516,6 +594,8 @@ def _attach(results: Any, record: _Value, model: Any) -> None:
     if model.link != saved.link:
         raise ValueError(f"model has link={model.link.name!r}, the file {saved.link.name!r}")
     own = model.sibling(saved.normalization, integration=saved.integration)
+    if results._fit_info.penalties is not None and own.design.penalised:
+        own = own.smoothed(results._fit_info.penalties.values)
     penalty = results._fit_info.penalty
     if isinstance(own, BiasCorrLogit):
         own = own._staged(penalty)

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
 from ..kernel.forms import CorrelationForm, FreeForm, outcome_scale
-from ..kernel.links import LOGIT
+from ..kernel.links import LOGIT, mills
+from ..kernel.rows import Rows
 from ..optimize.maximize import maximize, maximize_many
 from ..optimize.objective import Objective
 from ..optimize.solution import Climb, Solution, Status
@@ -34,8 +35,13 @@ _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
 _FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
 _WIDEST = 2.4  # of a grid of the user's own size
 _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
-_HELD_STEPS = 3  # of Newton at each value of the grid: enough to rank them
-_COARSE = 1e-5  # tolerance of the integrals meanwhile
+_HELD_STEPS = 3  # of Newton at most, at each value of the grid: enough to rank them
+_ROUGH = {"maxiter": _HELD_STEPS, "aim": 0.3}  # standard errors: the rest is foreseen
+_FORESEEN = 0.05  # log-likelihood that one more step gains, near enough to what is foreseen
+_MOST_COPIED = 2**19  # rows of a part, which is a copy of them
+_SMALL_GAIN = 1.0  # the same after the last step that is taken
+_NEAR = 0.03  # standard errors to a maximum of a part of the rows
+_COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
 _LARGER = 8  # times as many rows on which its tops are climbed
 _RARE = 100  # labels of the rarer kind that a sample should have
@@ -108,28 +114,37 @@ def tops(
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
     count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
     n = objective.rows.n
-    small = _coarse(objective.sample(count) if n > 4 * count else objective)
+    # Penalised columns make every row dearer.
+    worth = 4 if objective.smoothing is None else 2
+    small = _coarse(objective.sample(count) if n > worth * count else objective)
     held = np.concatenate([np.ones(len(coef), dtype=bool), np.zeros_like(free)])
-    grid = _climb(small, starts, held, {"maxiter": _HELD_STEPS})
-    fitted = _to_the_ends(small, grid, held, free)
-    values = np.array([comparable(solution) for solution in fitted])
+    far = _far(objective, free)
+    if far is not None:
+        ends = _moved(objective, starts[[0, -1]], [-far, far])
+        starts = np.concatenate([ends[:1], starts, ends[1:]])
+    starts = _foreseen(small, starts, coef)
+    at = len(coef) + int(np.argmax(free))
+    fitted = _profile(small, starts, held, at)
+    inside = max(fitted if far is None else fitted[1:-1], key=lambda tried: tried.value).params
+    if far is not None:
+        fitted = _to_the_bounds(small, fitted, held, at)
+    values = np.array([tried.value for tried in fitted])
     order = [i for i in _local_maxima(values) if np.isfinite(fitted[i].params).all()]
     order.sort(key=lambda i: -values[i])
     if not order:
         return starts[[int(np.argmax(values))]]
-    begin = np.stack([fitted[i].params for i in order])
-    if small.rows.n == n:
-        return begin
-    inside = max(grid, key=comparable).params
-    larger = objective.sample(_LARGER * count)
-    if larger.rows.n == n:
-        return _not_only_corners(objective, begin, inside)
+    begin = np.stack([_between(objective, fitted, i, at) for i in order])
     # Most of the way to a maximum is the same on a part of the rows.
-    climbed = _climb(larger, begin, estimated, {"maxiter": 50})
-    kept = [solution for solution in climbed if ended_well(solution)]
-    ratio = n / larger.rows.n
-    ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, ratio)]
-    return _not_only_corners(objective, np.stack(ahead) if ahead else begin, inside)
+    part = _LARGER * count
+    most = _MOST_COPIED if isinstance(objective.rows, Rows) else part
+    while 2 * part < n and part <= most:
+        larger = objective.sample(part)
+        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": _NEAR})
+        kept = [solution for solution in climbed if ended_well(solution)]
+        ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / part)]
+        begin = np.stack(ahead) if ahead else begin
+        part *= _LARGER
+    return begin if small.rows.n == n else _not_only_corners(objective, begin, inside)
 
 
 def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> Floats:
@@ -143,40 +158,169 @@ def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> F
     return np.vstack([starts, inside])
 
 
-def _to_the_ends(
-    objective: Objective, fitted: list[Solution], held: Mask, free: Mask
-) -> list[Solution]:
-    """The fits of a grid, one closer to each corner, and those on to a bound where they rise.
+def _foreseen(objective: Objective, starts: Floats, coef: Floats) -> Floats:
+    """Starts whose outcome coefficients allow for the selection at their dependence.
+
+    Given selection at the index b, the selection error has the mean m = phi(b)/PHI(b) and the
+    variance v = 1 - m (m + b). The outcome's index that leaves a labelled row's probability as it
+    was without dependence is therefore about a sqrt(1 - c^2 (1 - v)) - c m in units of the total
+    error, c the error correlation; the coefficients are its regression on the columns.
+    """
+    rows, form, p = objective.rows, objective.form, objective.p
+    if not isinstance(rows, Rows) or rows.batched:
+        return starts
+    labelled = rows.tilt > 0
+    X, weight = rows.X[:, labelled], rows.weight[labelled]
+    beta, gamma = (torch.as_tensor(v, device=rows.device) for v in (coef[:p], coef[p:]))
+    offset = rows.offset[labelled]
+    a = beta @ X + offset
+    b = gamma @ rows.W[:, labelled] + rows.offset_select[labelled]
+    m = mills(b)
+    v = (1.0 - m * (m + b)).clamp(min=0.0)
+    values = starts[:, objective.n_coef :]
+    c = torch.as_tensor([[math.tanh(form.atcorr(value))] for value in values], device=rows.device)
+    units = torch.as_tensor([[form.outcome_units(value)] for value in values], device=rows.device)
+    error = math.sqrt(form.link.variance)
+    index = units * (a * torch.sqrt(1.0 - c**2 * (1.0 - v)) - error * c * m)  # (G, n)
+    likely = weight / (2.0 + a.abs().exp())  # as the information of a logit
+    found, failed = torch.linalg.solve_ex((X * likely) @ X.mT, (X * likely) @ (index - offset).mT)
+    new = found.mT.cpu().numpy()
+    if failed or not np.isfinite(new).all():
+        return starts
+    return np.column_stack([new, starts[:, p:]])
+
+
+class _Tried(NamedTuple):
+    """A value of the dependence with its coefficients fitted."""
+
+    params: Floats  # (P,)
+    value: float
+    slope: float  # of the profile
+
+    @classmethod
+    def of(cls, solution: Solution, held: Mask, at: int) -> _Tried:
+        """From a fit of Newton's, by what its quadratic model foresees of the next step."""
+        assert solution.score is not None
+        coef, score, hessian = held.nonzero()[0], solution.score, solution.hessian
+        alone = cls(solution.params, comparable(solution), float(score[at]))
+        try:
+            step = np.linalg.solve(-hessian[np.ix_(coef, coef)], score[coef])
+        except np.linalg.LinAlgError:
+            return alone
+        gain = 0.5 * float(step @ score[coef])
+        if not 0.0 <= gain < _SMALL_GAIN or not np.isfinite(solution.value):
+            return alone
+        params = solution.params.copy()
+        if not ended_well(solution):  # those that have include the step
+            params[coef] += step
+        return cls(params, solution.value + gain, float(score[at] + hessian[at, coef] @ step))
+
+
+def _profile(objective: Objective, starts: Floats, held: Mask, at: int) -> list[_Tried]:
+    """Fit the coefficients at each start, well enough to rank them.
+
+    By plain Newton steps, which the concave problem and good starts allow, and by the trust region
+    for those that such a step would not raise. ``at`` is the position of the free dependence.
+    """
+    coef = held.nonzero()[0]
+    theta, found = starts.copy(), dict[int, _Tried]()
+    running, before = np.arange(len(starts)), np.full(len(starts), -np.inf)
+    for left in reversed(range(_HELD_STEPS + 1)):
+        now = objective.evaluate(theta[running], 2)
+        assert now.score is not None
+        assert now.hessian is not None
+        value, score, hessian = (v.cpu().numpy() for v in (now.value, now.score, now.hessian))
+        information = torch.as_tensor(-hessian[:, coef[:, None], coef])
+        solved, failed = torch.linalg.solve_ex(information, torch.as_tensor(score[:, coef]))
+        step = solved.numpy()
+        gain = 0.5 * (step * score[:, coef]).sum(-1)
+        sound = (failed.numpy() == 0) & (gain >= 0.0) & (value >= before[running])
+        theta[np.ix_(running, coef)] += np.where(sound[:, None], step, 0.0)
+        slope = score[:, at] + (hessian[:, at, coef] * step).sum(-1)
+        ended = sound & (gain <= (_SMALL_GAIN if left == 0 else _FORESEEN))
+        for i, member in zip(np.flatnonzero(ended), running[ended].tolist(), strict=True):
+            found[member] = _Tried(theta[member], float(value[i] + gain[i]), float(slope[i]))
+        before[running] = value
+        running = running[sound & ~ended]
+        if not len(running):
+            break
+    rest = [i for i in range(len(starts)) if i not in found]
+    if rest:
+        climbed = _climb(objective, starts[rest], held, _ROUGH)
+        found |= {i: _Tried.of(each, held, at) for i, each in zip(rest, climbed, strict=True)}
+    return [found[i] for i in range(len(starts))]
+
+
+def _between(objective: Objective, fitted: list[_Tried], i: int, at: int) -> Floats:
+    """Where the cubic through a top of the profile and its neighbour has its maximum.
+
+    By the values and the slopes of the two; ``at`` is the position of the free dependence.
+    """
+    here = fitted[i]
+    j = i + (1 if here.slope > 0 else -1)
+    if not 0 <= j < len(fitted) or not np.isfinite(fitted[j].params).all():
+        return here.params
+    form, n_coef = objective.form, objective.n_coef
+    first, last = (here, fitted[j]) if i < j else (fitted[j], here)
+    x0, x1, s0, s1 = first.params[at], last.params[at], first.slope, last.slope
+    if not (s0 > 0.0 > s1 and x1 > x0):
+        return here.params
+    # In the coordinate in which the grid is even, where the form has one: atanh of the correlation.
+    even = form.at_corr(np.zeros(1)) is not None
+    u0, u1 = x0, x1
+    if even:
+        u0, u1 = (form.atcorr(tried.params[n_coef:]) for tried in (first, last))
+        s0, s1 = (
+            tried.slope / form.corr_slope(tried.params[n_coef:])[0] for tried in (first, last)
+        )
+    width = u1 - u0
+    rise = (last.value - first.value) / width
+    # Derivative of the cubic at u0 + share * width: s0 + (6 rise - 4 s0 - 2 s1) share + ...
+    c, b, a = s0, 6.0 * rise - 4.0 * s0 - 2.0 * s1, 3.0 * (s0 + s1) - 6.0 * rise
+    root = math.sqrt(max(b * b - 4.0 * a * c, 0.0))
+    share = 2.0 * c / (root - b) if root > b else 0.5
+    if not 0.0 < share < 1.0:
+        return here.params
+    u = u0 + share * width
+    found = first.params.copy()
+    value = form.at_corr(np.array([u])) if even else None
+    found[at] = u if value is None else value[0]
+    scales = [form.outcome_units(tried.params[n_coef:]) for tried in (first, last)]
+    coefs = [tried.params[:n_coef].copy() for tried in (first, last)]
+    for coef, scale in zip(coefs, scales, strict=True):
+        coef[: objective.p] /= scale
+    found[:n_coef] = (1.0 - share) * coefs[0] + share * coefs[1]
+    found[: objective.p] *= form.outcome_units(found[n_coef:])
+    return found
+
+
+def _to_the_bounds(objective: Objective, fitted: list[_Tried], held: Mask, at: int) -> list[_Tried]:
+    """The fits over the grid, and those on to a bound where they rise towards it.
 
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
     few steps; from the grid it would creep there.
     """
-    far = _far(objective, free)
-    if far is None:
-        return fitted
-    lower, upper = _held_at(objective, [fitted[0], fitted[-1]], [-far, far], held)
-    ends = {-1: [lower, fitted[0], fitted[1]], 1: [upper, fitted[-1], fitted[-2]]}
-    at_bound: dict[int, list[Solution]] = {-1: [], 1: []}
+    ends = {-1: fitted[:3], 1: fitted[:-4:-1]}
+    at_bound: dict[int, list[_Tried]] = {-1: [], 1: []}
     for side, inward in ends.items():
-        first, second, third = (comparable(solution) for solution in inward)
+        first, second, third = (tried.value for tried in inward)
         if first > second or second > third:
             for value in objective.form.to_bound():
-                at_bound[side] += _held_at(
-                    objective, [*inward[:1], *at_bound[side]][-1:], [side * value], held
-                )
-    return [*reversed(at_bound[-1]), lower, *fitted, upper, *at_bound[1]]
+                near = [*inward[:1], *at_bound[side]][-1]
+                start = _moved(objective, near.params[None], [side * value])
+                climbed = _climb(objective, start, held, {"maxiter": _HELD_STEPS + 1})
+                at_bound[side] += [_Tried.of(each, held, at) for each in climbed]
+    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]]
 
 
-def _held_at(
-    objective: Objective, near: list[Solution], values: list[float], held: Mask
-) -> list[Solution]:
-    """Fits with the dependence at each value, from a fit near by."""
-    starts = np.stack([solution.params for solution in near])
+def _moved(objective: Objective, params: Floats, values: list[float]) -> Floats:
+    """(m, P) with the one dependence parameter at these values, coefficients in their units."""
+    starts = params.copy()
     units = objective.form.outcome_units
     scales = [units(np.array([v])) / units(s[-1:]) for v, s in zip(values, starts, strict=True)]
     starts[:, : objective.p] *= np.array(scales)[:, None]
     starts[:, -1] = values
-    return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
+    return starts
 
 
 def tops_many(
@@ -212,6 +356,14 @@ def tops_many(
     ]
     starts = np.stack([fitted[i][b].params for b, i in enumerate(best)])
     return starts, np.array(single)
+
+
+def _held_at(
+    objective: Objective, near: list[Solution], values: list[float], held: Mask
+) -> list[Solution]:
+    """Fits with the dependence at each value, from a fit near by."""
+    starts = _moved(objective, np.stack([solution.params for solution in near]), values)
+    return _climb(objective, starts, held, {"maxiter": _HELD_STEPS + 1})
 
 
 def _far(objective: Objective, free: Mask) -> float | None:
@@ -371,13 +523,13 @@ def search_interior(
     starts = np.stack([_interior_start(objective, place) for place in places])
     if n_starts is not None:
         starts = np.concatenate([starts, _spread(objective, places[0], n_starts)])
-    if objective.penalty:
+    if objective.penalised:
         found = _climb(search_bounds(objective), starts, _all(starts), options)
     else:
         narrow = objective.with_form(InnerCorrelation(form.integration))
         inner = np.stack([_to_correlation(objective, start) for start in starts])
         found = _climb(narrow, inner, _all(inner), options)
-    if not objective.penalty:
+    if not objective.penalised:
         found = [_in_own_units(objective, solution) for solution in found]
     maxima = distinct(objective, found)
     if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds

@@ -23,9 +23,11 @@ from ..design import (
     check_width,
     design_from_arrays,
     design_from_formula,
+    refuse_penalised,
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
+from ..design.terms import Terms
 from ..design.values import as_floats, as_frame, in_memory, owned
 from ..errors import DesignError, NotInMemoryError
 from ..kernel.integration import Integration, as_integration
@@ -40,9 +42,9 @@ from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status
 from ..post.covariance import check_cov_type, read_groups
 from ..post.dependence import Normalization, Parametrized
-from ..results.fitted import SelectionResults, SelectionResultsWrapper
+from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from ..types import Floats
-from . import fitting, repeat, scoring
+from . import fitting, penalised, repeat, scoring
 from .fitting import Passes, both, check_names, check_options, iterations, warn_about
 
 
@@ -65,6 +67,7 @@ class SelectionModel(GenericLikelihoodModel):
     }
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
     _held_ridge: Floats | None = None  # of a refit under other weights
+    _penalties: Floats | None = None  # of the penalised terms, once they are known
     _quiet: bool = False  # one of many fits, whose warnings nobody could read
     _form_by_default: bool = False  # nobody named the normalization
     _default_normalization: ClassVar[Normalization] = "loading"
@@ -75,10 +78,16 @@ class SelectionModel(GenericLikelihoodModel):
     )  # fmt: skip
 
     # From start values to the maximum: search, faces, and how exact the integration was.
+    _fit_searched = fitting._fit_searched
     _fit_checked = fitting._fit_checked
     _fit = fitting._fit
     maximum = fitting.maximum
     _check_separation = fitting._check_separation
+
+    # Penalised terms: their penalties, and fits that estimate these.
+    blocks_of = penalised.blocks_of
+    smoothed = penalised.smoothed
+    _fit_penalised = penalised.fit_penalised
 
     # Many refits of one model as a batch: the same rows under other weights, labels or draws.
     batchable = repeat.batchable
@@ -113,10 +122,13 @@ class SelectionModel(GenericLikelihoodModel):
         offset_select: Any = None,
         freq_weights: Any = None,
         prob_weights: Any = None,
+        terms: Terms = None,
+        terms_select: Terms = None,
     ) -> None:
         design = design_from_arrays(
             endog, exog, endog_select, exog_select, missing=missing, offset=offset,
             offset_select=offset_select, freq_weights=freq_weights, prob_weights=prob_weights,
+            terms=terms, terms_select=terms_select,
         )  # fmt: skip
         labelled_frames = any(isinstance(v, pd.Series | pd.DataFrame) for v in (endog, exog))
         self._set_up(
@@ -150,7 +162,9 @@ class SelectionModel(GenericLikelihoodModel):
         Parameters
         ----------
         formula : str
-            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled.
+            ``"y ~ x + C(g)"``. Rows whose outcome is missing are unlabelled. ``re(g)`` and
+            ``smooth(x)`` are penalised terms, in either formula: normal effects of the levels of
+            g, and a spline, see the page on decision-makers.
         select_formula : str
             ``"s ~ x + z"``, or ``"~ x + z"`` for "the outcome is observed".
         data : DataFrame, dask DataFrame, path or pyarrow Dataset
@@ -306,7 +320,7 @@ class SelectionModel(GenericLikelihoodModel):
         """Return a model of the same data under another normalization; it shares the rows."""
         other = self.rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
-        other._held_ridge = self._held_ridge
+        other._held_ridge, other._penalties = self._held_ridge, self._penalties
         other.frame, other.offset_columns = self.frame, self.offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
@@ -340,6 +354,7 @@ class SelectionModel(GenericLikelihoodModel):
         """A model of a resample: without warnings, and with the ridge of all rows."""
         refit = self.rebuilt(design)._quietly()
         refit._held_ridge = self.ridge_of(self.design)
+        refit._penalties = self._penalties
         return refit
 
     def remove_data(self) -> None:
@@ -386,7 +401,11 @@ class SelectionModel(GenericLikelihoodModel):
     def plain_rows(self) -> Any:
         """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
-            self._rows = self.rows_of(self.design)
+            self._rows = replace(
+                self.rows_of(self.design),
+                smoothing=penalised.smoothing_of(self),
+                factors=penalised.factors_of(self),
+            )
         return self._rows
 
     @property
@@ -424,9 +443,17 @@ class SelectionModel(GenericLikelihoodModel):
         return isinstance(self.design, PartitionedDesign)
 
     def objective(self, penalty: float = 0.0) -> Any:
-        """Return the objective over the rows, in memory or in partitions."""
+        """Return the objective over the rows, in memory or in partitions.
+
+        It is less the penalties of the model's terms.
+        """
         kind = PartitionedObjective if self.in_partitions else Objective
         return kind(self.rows, self.parametrized.form, penalty=penalty)
+
+    def _likelihood(self) -> Any:
+        """The objective without any penalty."""
+        objective = self.objective()
+        return objective if objective.smoothing is None else objective.smoothed(None)
 
     def constant_rows(self) -> Any:
         """The rows with constants in place of all columns."""
@@ -459,7 +486,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
-        return float(self.objective().evaluate(self.expand(params), 0).value[0])
+        return float(self._likelihood().evaluate(self.expand(params), 0).value[0])
 
     def loglikeobs(self, params: Any) -> Floats:
         """Log-likelihood of every row at ``params``, (n,), times its weight."""
@@ -468,7 +495,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def score(self, params: Any) -> Floats:
         """Gradient of the log-likelihood at ``params``, (P,)."""
-        score = self.objective().evaluate(self.expand(params), 1).score
+        score = self._likelihood().evaluate(self.expand(params), 1).score
         assert score is not None
         return score[0].cpu().numpy()[self.estimated]
 
@@ -484,7 +511,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def hessian(self, params: Any) -> Floats:
         """Second derivatives of the log-likelihood at ``params``, (P, P)."""
-        hessian = self.objective().evaluate(self.expand(params), 2).hessian
+        hessian = self._likelihood().evaluate(self.expand(params), 2).hessian
         assert hessian is not None
         return hessian[0].cpu().numpy()[np.ix_(self.estimated, self.estimated)]
 
@@ -603,16 +630,21 @@ class SelectionModel(GenericLikelihoodModel):
         given = options | training
         with model._progress(disp, method, maxiter, checkpoint) as show:
             model = model._trained(method, penalty, **training)
-            independent = model._independent(method, penalty, start_params is not None)
-            if not penalised and not independent.converged:
-                model._check_separation()
             options["callback"] = both(as_users(callback), show)
-            fit = model._fit_checked(independent, start_params, method, penalty, options)
+            fit = model._maximised(start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=model.normalization)
             results = model._results_class(fit, cov_type, cov_kwds)
         if not model._quiet:
             model._warn_about(results)
         return SelectionResultsWrapper(results)
+
+    def _maximised(
+        self, start_params: Any, method: Method, penalty: float, options: dict[str, Any]
+    ) -> Fit:
+        """The maximum, and the penalties of penalised terms."""
+        if self.design.penalised:
+            return self._fit_penalised(start_params, method, penalty, options)
+        return self._fit_searched(start_params, method, penalty, options)
 
     def _trained(self, method: str, penalty: float) -> Self:
         """The model whose likelihood is maximised; others train classifiers before."""
@@ -671,6 +703,7 @@ class SelectionModel(GenericLikelihoodModel):
         **fit_kwds: Any,
     ) -> SelectionResultsWrapper:
         """Fit with some outcome coefficients held at zero (statsmodels' protected interface)."""
+        refuse_penalised(self.design, "A fit with coefficients held at zero")
         keep = np.arange(self.k_outcome)[keep_index]
         kept = np.concatenate([keep, np.arange(self.k_outcome, self.nparams)])
         design = replace(

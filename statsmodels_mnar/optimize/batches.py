@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -84,7 +84,7 @@ def stacked(members: Sequence[Rows]) -> Rows:
             segments.append((kind, end, end + width))
             end += width
     first = members[0]
-    fields: dict[str, Tensor] = {}
+    fields: dict[str, Any] = {}
     for name in (*BY_ROW, "weight"):
         shape = (len(members), *getattr(first, name).shape[:-1], end)
         fields[name] = getattr(first, name).new_zeros(shape)

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Rows, block_rows, times
+from ..kernel.rows import Factors, Rows, block_rows, times
 from ..kernel.threads import one_thread
+from .objective import Evaluation, gram, wide
+from .solution import Solution, Status
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
@@ -53,6 +55,7 @@ def fit_binary(
     penalty: float = 0.0,
     ridge: Tensor | None = None,
     maxiter: int = 50,
+    factors: Factors = (),
 ) -> BinaryFit:
     """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * beta'R beta.
 
@@ -75,11 +78,12 @@ def fit_binary(
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
             weight=weight[some], offset=offset[some], penalty=penalty, ridge=ridge, maxiter=maxiter,
+            factors=factors,
         )  # fmt: skip
         start = sample.params[None] if sample.converged else None
     fits = fit_binaries(
         X, y, link, weight[None], offset=offset, penalty=penalty, ridge=ridge, maxiter=maxiter,
-        start=start,
+        start=start, factors=factors,
     )  # fmt: skip
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
 
@@ -96,6 +100,7 @@ def fit_binaries(
     ridge: Tensor | None = None,
     maxiter: int = 50,
     start: Tensor | None = None,
+    factors: Factors = (),
 ) -> BinaryFits:
     """Fit under B sets of row weights at once.
 
@@ -113,6 +118,8 @@ def fit_binaries(
         (p, p) or (B, p, p), see :func:`fit_binary`.
     start : Tensor, optional
         (B, p), by default zero, or what leaves least of the offset in the index.
+    factors : Factors
+        Indicators among the columns of X.
     """
     offset = torch.zeros_like(y) if offset is None else offset
     if start is not None:
@@ -123,7 +130,7 @@ def fit_binaries(
         beta = X.new_zeros(len(weight), X.shape[-2])
 
     def evaluate(beta: Tensor, order: int) -> BinarySums:
-        return binary_sums(X, y, weight, offset, link, beta, order)
+        return binary_sums(X, y, weight, offset, link, beta, order, factors)
 
     def reach(step: Tensor) -> Tensor:
         return largest_index(X, weight, step)
@@ -149,22 +156,26 @@ BinarySums = tuple[Tensor, ...]
 
 
 def binary_sums(
-    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int
-) -> BinarySums:
+    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int,
+    factors: Factors = (),
+) -> BinarySums:  # fmt: skip
     """Log-likelihood of a binary regression and its derivatives, without a penalty."""
     n_wide = len(weight) * (X.shape[-2] + 8)  # weighted columns, and a few numbers of each row
     size = block_rows(n_wide, X.device, _MEMORY, n_arrays=1)
     cuts = [slice(start, start + size) for start in range(0, X.shape[-1], size)] or [slice(0)]
     parts = [
-        _block_sums(X[..., c], y[..., c], weight[..., c], offset[..., c], link, beta, order)
+        _block_sums(
+            X[..., c], y[..., c], weight[..., c], offset[..., c], link, beta, order, factors
+        )
         for c in cuts
     ]
     return tuple(sum(values[1:], values[0]) for values in zip(*parts, strict=True))
 
 
 def _block_sums(
-    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int
-) -> BinarySums:
+    X: Tensor, y: Tensor, weight: Tensor, offset: Tensor, link: Link, beta: Tensor, order: int,
+    factors: Factors,
+) -> BinarySums:  # fmt: skip
     sign = 2.0 * y - 1.0
     index = sign * (times(beta, X) + offset)
     value = (weight * link.log_cdf(index, sign)).sum(-1)
@@ -172,7 +183,8 @@ def _block_sums(
         return (value,)
     r1, r2 = link.ratios(index, sign)
     score = times(weight * sign * r1, X.mT)
-    return value, score, (X * (weight * (r2 - r1 * r1))[:, None]) @ X.mT
+    columns = wide(X, factors, "X")
+    return value, score, gram(columns, weight * (r2 - r1 * r1), columns)
 
 
 def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
@@ -183,7 +195,9 @@ def largest_index(X: Tensor, weight: Tensor, step: Tensor) -> Tensor:
 def constants(rows: Rows) -> Rows:
     """Return the rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
-    return replace(rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2))
+    return replace(
+        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None, factors=()
+    )
 
 
 def climb(
@@ -251,6 +265,78 @@ def climb(
     return BinaryFits(beta, evaluate(beta, 0)[0], hessian, converged)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryObjective:
+    """The penalised log-likelihood of one equation, for the penalties of its terms."""
+
+    X: Tensor  # (p, n)
+    y: Tensor  # (n,)
+    link: Link
+    weight: Tensor  # (n,)
+    offset: Tensor  # (n,)
+    scale: np.ndarray  # (p,) of the columns
+    ridge: np.ndarray  # (p, p) subtracted too, as it is
+    smoothing: np.ndarray  # (p, p)
+    factors: Factors = ()
+
+    @classmethod
+    def of(cls, rows: Rows, link: Link, penalty: float) -> tuple[BinaryObjective, BinaryObjective]:
+        """Return the outcome equation on the labelled rows, and the selection equation."""
+        seen, p = rows.tilt > 0, rows.X.shape[0]
+        labelled, n_coef = rows.weight[seen], len(rows.scale)
+        nothing = np.zeros((n_coef, n_coef))
+        whole = nothing if rows.smoothing is None else rows.smoothing
+        outcome = cls(
+            rows.X[:, seen], 0.5 * (1.0 + rows.sign[seen]), link, labelled, rows.offset[seen],
+            rows.scale[:p], penalty * float(labelled.sum()) * rows.ridge[:p, :p],
+            whole[:p, :p], _of_one(rows.factors, "X"),
+        )  # fmt: skip
+        select = cls(
+            rows.W, seen.to(torch.float64), PROBIT, rows.weight, rows.offset_select,
+            rows.scale[p:], penalty * rows.total_weight * rows.ridge[p:, p:],
+            whole[p:, p:], _of_one(rows.factors, "W"),
+        )  # fmt: skip
+        return outcome, select
+
+    @property
+    def n_coef(self) -> int:
+        return self.X.shape[0]
+
+    def smoothed(self, smoothing: np.ndarray) -> BinaryObjective:
+        """Return the equation with other penalties of its terms."""
+        return replace(self, smoothing=smoothing)
+
+    def _matrix(self) -> Tensor:
+        return torch.as_tensor(self.ridge + self.smoothing, device=self.X.device)
+
+    @one_thread()
+    def evaluate(self, theta: np.ndarray, order: int = 2) -> Evaluation:
+        """Value and derivatives at theta, (B, p)."""
+        beta = torch.as_tensor(theta, device=self.X.device)
+        weight = self.weight.expand(len(beta), -1)
+        value, score, hessian = binary_sums(
+            self.X, self.y, weight, self.offset, self.link, beta, 2, self.factors
+        )
+        matrix = self._matrix()
+        pull = (matrix @ beta[..., None])[..., 0]
+        return Evaluation(value - 0.5 * (beta * pull).sum(-1), score - pull, hessian - matrix)
+
+    @one_thread()
+    def maximum(self, start: np.ndarray) -> Solution:
+        """Newton from start values."""
+        fits = fit_binaries(
+            self.X, self.y, self.link, self.weight[None], offset=self.offset,
+            penalty=1.0 / float(self.weight.sum()), ridge=self._matrix(),
+            start=torch.as_tensor(start, device=self.X.device)[None], factors=self.factors,
+        )  # fmt: skip
+        params = fits.params[0].cpu().numpy()
+        at = self.evaluate(params[None])
+        assert at.hessian is not None
+        status = Status.CONVERGED if bool(fits.converged[0]) else Status.MAXITER
+        hessian = at.hessian[0].cpu().numpy()
+        return Solution(params, float(at.value[0]), 0.0, hessian, 0, (), status)
+
+
 @dataclass(frozen=True, slots=True)
 class Independent:
     """The two equations fitted apart: start values and the null of the independence test."""
@@ -267,15 +353,16 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
         return rows.fit_independent(link=link, penalty=penalty)
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
-    by_outcome, by_select = _ridges(rows)
+    by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[labelled].sum()))
     outcome = fit_binary(
         X,
         0.5 * (1.0 + rows.sign[labelled]),
         link,
         weight=rows.weight[labelled],
         offset=rows.offset[labelled],
-        penalty=penalty,
-        ridge=by_outcome,
+        penalty=by_outcome[0],
+        ridge=by_outcome[1],
+        factors=_of_one(rows.factors, "X"),
     )
     select = fit_binary(
         W,
@@ -283,8 +370,9 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
         PROBIT,
         weight=rows.weight,
         offset=rows.offset_select,
-        penalty=penalty,
-        ridge=by_select,
+        penalty=by_select[0],
+        ridge=by_select[1],
+        factors=_of_one(rows.factors, "W"),
     )
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
@@ -314,6 +402,31 @@ def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the ridges of the outcome's and of selection's columns."""
     p, ridge = rows.X.shape[-2], torch.as_tensor(rows.ridge, device=rows.device)
     return ridge[..., :p, :p], ridge[..., p:, p:]
+
+
+def _of_one(factors: Factors, name: str) -> Factors:
+    """The factors of one equation, whose columns are X there."""
+    return tuple(("X", first, last) for of, first, last in factors if of == name)
+
+
+def _quadratics(
+    rows: Rows, penalty: float, labelled: float
+) -> tuple[tuple[float, Tensor], tuple[float, Tensor]]:
+    """Penalty and its matrix in each equation, penalised terms added to the ridge.
+
+    Parameters
+    ----------
+    labelled : float
+        Weight of the labelled rows, on which the outcome equation is fitted.
+    """
+    outcome, select = _ridges(rows)
+    if rows.smoothing is None:
+        return (penalty, outcome), (penalty, select)
+    p, smoothing = rows.X.shape[-2], torch.as_tensor(rows.smoothing, device=rows.device)
+    return (
+        (1.0, penalty * outcome + smoothing[:p, :p] / labelled),
+        (1.0, penalty * select + smoothing[p:, p:] / rows.total_weight),
+    )
 
 
 @one_thread()

@@ -459,7 +459,7 @@ def _in_easy_units(
     form, p = objective.form, objective.p
     searched = np.ones(objective.n_params, dtype=bool) if free is None else np.asarray(free)
     sigma_and_coef = searched[..., :p].all() and searched[..., -2].any()
-    if not isinstance(form, FreeForm) or objective.penalty or not sigma_and_coef:
+    if not isinstance(form, FreeForm) or objective.penalised or not sigma_and_coef:
         return search(objective, starts)
     starts = objective.as_theta(starts).cpu().numpy().copy()
     starts[:, :p] /= _outcome_scales(starts)

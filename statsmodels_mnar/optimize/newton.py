@@ -37,6 +37,7 @@ def newton_batch(
     weights: Tensor | None = None,
     maxiter: int = 100,
     gtol: float = 1e-8,
+    aim: float = _AIM,
     callback: Callback | None = None,
 ) -> list[Solution]:
     """Maximise the objective from every row of ``starts``.
@@ -51,7 +52,9 @@ def newton_batch(
         (B, n) row weights of each member, in the order of the sorted rows.
     gtol : float
         Converged when the largest score of unit-size columns, per unit of weight, is below this,
-        the Hessian is negative definite and Newton's next step below 1e-8 standard errors.
+        the Hessian is negative definite and Newton's next step below ``aim``.
+    aim : float
+        In standard errors; a larger one, on a part of the rows say, loosens the other rules too.
 
     Notes
     -----
@@ -73,7 +76,7 @@ def newton_batch(
     if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
         search.leave_out_zeros()
     for iteration in range(maxiter + 1):
-        search.finish(iteration, gtol, last=iteration == maxiter)
+        search.finish(iteration, gtol, aim, last=iteration == maxiter)
         if callback is not None:
             callback(search.latest)
         if not search.member:
@@ -113,11 +116,15 @@ class _Search:
         self.radius = theta.new_full((len(theta),), _RADIUS)
         self.distance = torch.full_like(self.radius, torch.inf)  # of the latest near-maximum
         self.lower, self.upper = bounds(objective)
+        self.scale = torch.as_tensor(objective.scale, device=theta.device)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
         self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
         self.traces: list[list[Step]] = [[] for _ in self.member]
         self.done: dict[int, Solution] = {}
         self.latest = Step(0, float("nan"), float("nan"))
+        self.score: Tensor = self.theta  # of the quadratic model, as are those below
+        self.information: Tensor = self.theta
+        self.spectrum: Spectrum | None = None
 
     def leave_out_zeros(self) -> None:
         """Give each member its own rows, those of positive weight."""
@@ -125,16 +132,21 @@ class _Search:
         assert isinstance(self.objective, Objective)
         rows = resampled(self.objective.rows, self.weights)
         self.objective, self.weights = self.objective.with_rows(rows), None
+        self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
-    def finish(self, iteration: int, gtol: float, *, last: bool) -> None:
+    def finish(self, iteration: int, gtol: float, aim: float, *, last: bool) -> None:
         """Record the iteration, and take out the members that have ended."""
-        score, information, side = self._model()
-        total = self.objective.totals(self.weights)
-        standing = judge(score, information, self.at.value, total, gtol)
+        self.score, self.information, side = self._model()
+        information, total = self.information, self.objective.totals(self.weights)
+        self.spectrum = spectrum = Spectrum.of(self.score, information)
+        slack = max(1.0, aim**2 / _DECREMENT)
+        standing = judge(self.score, information, self.at.value, total, gtol, slack, spectrum)
         maximum, distance = standing.maximum, standing.distance
         exhausted = (distance <= standing.rounding) | (distance > 0.5 * self.distance)
-        settled = maximum & ((distance <= _AIM) | exhausted)
-        refined = settled & (distance <= WITHIN)
+        # Newton's steps square the distance, once they are short: the step after the next is known.
+        squared = (distance <= WITHIN) & (distance**3 <= aim * self.distance**2)
+        settled = maximum & ((distance <= aim) | squared | exhausted)
+        refined = settled & (distance <= max(WITHIN, aim))
         ending = torch.where(refined[:, None], self._moved(standing.move), self.theta)
         self.distance = torch.where(maximum, distance, torch.inf)
         finite = torch.isfinite(self.at.value)
@@ -166,10 +178,10 @@ class _Search:
 
     def step(self) -> None:
         """One trust-region step of every member."""
-        score, information, _ = self._model()
-        move = trust_region_step(score, information, self.radius)
+        score, information = self.score, self.information
+        move = trust_region_step(score, information, self.radius, self.spectrum)
         trial = self._moved(move)
-        move = (trial - self.theta) * torch.as_tensor(self.objective.scale, device=trial.device)
+        move = (trial - self.theta) * self.scale
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
@@ -197,7 +209,7 @@ class _Search:
 
     def _moved(self, move: Tensor) -> Tensor:
         """The parameters after a step in unit-size columns, within their bounds."""
-        trial = self.theta + move / torch.as_tensor(self.objective.scale, device=move.device)
+        trial = self.theta + move / self.scale
         return torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
 
     def _model(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -209,19 +221,24 @@ class _Search:
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
         self.distance = self.distance[keep]
         self.at = self.at[keep]
+        self.score, self.information = self.score[keep], self.information[keep]
+        self.spectrum = None if self.spectrum is None else self.spectrum.members(keep)
         self.weights = None if self.weights is None else self.weights[keep]
         if self.objective.batched:
             self.objective = self.objective.members(keep)
+            self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
     def _solution(
         self, i: int, m: int, theta: Tensor, norm: float, n_iter: int, status: Status
     ) -> Solution:
         assert self.at.hessian is not None
+        assert self.at.score is not None
         return Solution(
             params=theta.cpu().numpy().copy(),
             value=float(self.at.value[i]),
             score_norm=norm,
             hessian=self.at.hessian[i].cpu().numpy().copy(),
+            score=self.at.score[i].cpu().numpy().copy(),
             n_iter=n_iter,
             trace=tuple(self.traces[m]),
             status=status,
@@ -253,15 +270,33 @@ def scaled_model(
     low = free & (theta <= lower) & (score < 0)
     high = free & (theta >= upper) & (score > 0)
     moving = free & ~low & ~high
+    side = high.to(torch.int8) - low.to(torch.int8)
+    if score.device.type == "cpu" and moving.all():
+        return score, information, side
     both = moving[:, :, None] & moving[:, None, :]
     size = information.diagonal(dim1=-2, dim2=-1).abs().amax(-1).clamp(min=1.0)
     own = torch.diag_embed(torch.where(moving, 0.0, size[:, None]))
-    side = high.to(torch.int8) - low.to(torch.int8)
     return torch.where(moving, score, 0.0), torch.where(both, information, 0.0) + own, side
 
 
 def _zero_unless_finite(values: Tensor) -> Tensor:
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+class Spectrum(NamedTuple):
+    """The information's eigenvalues and vectors, and the score's coordinates along them."""
+
+    value: Tensor  # (B, P), rising
+    vector: Tensor  # (B, P, P), in columns
+    along: Tensor  # (B, P)
+
+    @classmethod
+    def of(cls, score: Tensor, information: Tensor) -> Spectrum:
+        value, vector = torch.linalg.eigh(information)
+        return cls(value, vector, (vector.mT @ score[..., None])[..., 0])
+
+    def members(self, index: Tensor) -> Spectrum:
+        return Spectrum(self.value[index], self.vector[index], self.along[index])
 
 
 class Standing(NamedTuple):
@@ -282,6 +317,7 @@ def judge(
     total: Tensor | float,
     gtol: float,
     slack: float = 1.0,
+    spectrum: Spectrum | None = None,
 ) -> Standing:
     """Where each member stands.
 
@@ -293,6 +329,8 @@ def judge(
         (B,) log-likelihood and the sum of the row weights.
     slack : float
         Factor on every tolerance but that for the curvature.
+    spectrum : Spectrum, optional
+        That of the score and the information, where it is known.
 
     Notes
     -----
@@ -302,11 +340,11 @@ def judge(
     columns make up a distance of at most r sqrt(n sum_j I_jj (I^-1)_jj) if their signs are random.
     """
     norm = score.abs().amax(-1) / total
-    eigenvalue, vector = torch.linalg.eigh(information)
-    along = (vector.mT @ score[..., None])[..., 0]
-    step = along / eigenvalue.clamp(min=1e-300)
+    eigenvalue, vector, along = spectrum or Spectrum.of(score, information)
+    positive = eigenvalue.clamp(min=1e-300)
+    step = along / positive
     gain = 0.5 * (along * step).sum(-1)
-    inverse = (vector**2 / eigenvalue.clamp(min=1e-300)[..., None, :]).sum(-1)  # its diagonal
+    inverse = (vector.square() / positive[..., None, :]).sum(-1)  # its diagonal
     inflation = (information.diagonal(dim1=-2, dim2=-1) * inverse).sum(-1)
     maximum = (
         (norm <= slack * gtol)
@@ -356,7 +394,9 @@ def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
     )
 
 
-def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Tensor:
+def trust_region_step(
+    score: Tensor, information: Tensor, radius: Tensor, spectrum: Spectrum | None = None
+) -> Tensor:
     """Maximise score'm - m'(information)m/2 over |m| <= radius, for each member.
 
     Parameters
@@ -374,8 +414,12 @@ def trust_region_step(score: Tensor, information: Tensor, radius: Tensor) -> Ten
     shift is 0 or makes the length the radius. Newton's iteration on 1/length, which is nearly
     linear in the shift, rises to that root from the left (More and Sorensen 1983).
     """
-    eigenvalue, vector = torch.linalg.eigh(information)
-    along = (vector.mT @ score[..., None])[..., 0]
+    eigenvalue, vector, along = spectrum or Spectrum.of(score, information)
+    if score.device.type == "cpu" and bool((eigenvalue[:, 0] > 0.0).all()):
+        step = along / eigenvalue
+        # Newton's own steps, all within their radius; elsewhere asking costs more than it saves.
+        if bool((torch.linalg.vector_norm(step, dim=-1) <= radius).all()):
+            return (vector @ step[..., None])[..., 0]
     # Smallest eigenvalue that counts, beside the others and beside the score over the radius.
     tiny = 1e-14 * torch.maximum(
         eigenvalue.abs().amax(-1), torch.linalg.vector_norm(along, dim=-1) / radius

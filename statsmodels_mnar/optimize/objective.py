@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Block, Rows, RowTerms, block_rows, times
+from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, pairs, times
 from ..kernel.threads import available, in_threads, one_thread
 
 
@@ -50,7 +50,7 @@ class Likelihood:
 
     def __init__(
         self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
-        total_weight: float, device: torch.device,
+        total_weight: float, device: torch.device, smoothing: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
@@ -64,7 +64,16 @@ class Likelihood:
         self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
         self.ridge = np.zeros((*scale.shape[:-1], self.n_params, self.n_params))
         self.ridge[..., : self.n_coef, : self.n_coef] = ridge  # (P, P) or (B, P, P)
+        self.smoothing: np.ndarray | None = None
+        if smoothing is not None:
+            self.smoothing = np.zeros((self.n_params, self.n_params))
+            self.smoothing[: self.n_coef, : self.n_coef] = smoothing
         self.device = device
+
+    @property
+    def penalised(self) -> bool:
+        """Whether coefficients are shrunk in their own units, by a ridge or by their terms."""
+        return self.penalty != 0.0 or self.smoothing is not None
 
     @property
     def batched(self) -> bool:
@@ -114,16 +123,22 @@ class Likelihood:
         return theta
 
     def _penalised(self, theta: Tensor, at: Evaluation, total: Tensor) -> Evaluation:
-        """Subtract the ridge, for rows of this total weight, (B,) or (1,)."""
-        if self.penalty == 0.0:
-            return at
-        alpha = self.penalty * total
-        ridge = torch.as_tensor(self.ridge, device=theta.device)
-        pull = (ridge @ theta[..., None])[..., 0]
-        value = at.value - 0.5 * alpha * (theta * pull).sum(-1)
-        score = None if at.score is None else at.score - alpha[:, None] * pull
-        hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * ridge
-        return replace(at, value=value, score=score, hessian=hessian)
+        """Subtract ridge and penalised terms, for rows of this total weight, (B,) or (1,)."""
+        if self.penalty != 0.0:
+            at = _less(theta, at, self.penalty * total, self.ridge)
+        if self.smoothing is not None:
+            at = _less(theta, at, torch.ones_like(at.value), self.smoothing)
+        return at
+
+
+def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> Evaluation:
+    """Subtract alpha/2 theta'(matrix)theta."""
+    quadratic = torch.as_tensor(matrix, device=theta.device)
+    pull = (quadratic @ theta[..., None])[..., 0]
+    value = at.value - 0.5 * alpha * (theta * pull).sum(-1)
+    score = None if at.score is None else at.score - alpha[:, None] * pull
+    hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * quadratic
+    return replace(at, value=value, score=score, hessian=hessian)
 
 
 # -- from the terms of rows to score and Hessian ---------------------------------------------------
@@ -141,28 +156,66 @@ def add_score(score: Tensor, first: Tensor, block: Block) -> None:
 
 
 def add_hessian(hessian: Tensor, second: Tensor, block: Block) -> None:
-    """Add to the upper triangle (whole diagonal blocks lie in it twice and are cut)."""
-    X, W = block.X, block.W
+    """Add a block's weighted second derivatives to the upper triangle; the lower is not read."""
     p, c = _ends(block)
-
-    def gram(left: Tensor, h: Tensor, right: Tensor) -> Tensor:
-        return (left * h[:, None]) @ right.mT  # (B, ., .)
-
+    X, W = wide(block.X, block.factors, "X"), wide(block.W, block.factors, "W")
     if block.kind == "closed":
-        hessian[:, p:c, p:c] += gram(W, second[0], W).triu()
+        hessian[:, p:c, p:c] += gram(W, second[0], W)
         return
-    dependence = range(c, hessian.shape[-1])
-    terms = iter(second)
-    hessian[:, :p, :p] += gram(X, next(terms), X).triu()
-    hessian[:, :p, p:c] += gram(X, next(terms), W)
-    for j in dependence:
-        hessian[:, :p, j] += times(next(terms), X.mT)
-    hessian[:, p:c, p:c] += gram(W, next(terms), W).triu()
-    for j in dependence:
-        hessian[:, p:c, j] += times(next(terms), W.mT)
-    for i in dependence:
-        for j in range(i, hessian.shape[-1]):
-            hessian[:, i, j] += next(terms).sum(-1)
+    d = hessian.shape[-1] - c
+    by_a, by_b, own = second.split([2 + d, 1 + d, d * (d + 1) // 2])
+    hessian[:, :p, :p] += gram(X, by_a[0], X)
+    hessian[:, :p, p:c] += gram(X, by_a[1], W)
+    hessian[:, p:c, p:c] += gram(W, by_b[0], W)
+    hessian[:, :p, c:] += block.X @ by_a[2:].permute(1, 2, 0)
+    hessian[:, p:c, c:] += block.W @ by_b[1:].permute(1, 2, 0)
+    for sums, (i, j) in zip(own.sum(-1), pairs(d), strict=True):
+        hessian[:, c + i, c + j] += sums
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """Columns of which the last may be indicators of factors."""
+
+    dense: Tensor  # (p, n) or (B, p, n)
+    codes: tuple[tuple[Tensor, int], ...] = ()  # (n,) level of each row, and how many there are
+
+
+def wide(columns: Tensor, factors: Factors, name: str) -> Wide:
+    """Tell the indicators of factors from other columns."""
+    own = [(first, last) for of, first, last in factors if of == name]
+    if not own or columns.ndim != 2:  # members of a batch have rows of their own
+        return Wide(columns)
+    codes = tuple((columns[first:last].argmax(0), last - first) for first, last in own)
+    return Wide(columns[: own[0][0]], codes)
+
+
+def gram(left: Wide, h: Tensor, right: Wide) -> Tensor:
+    """Sum over rows of h times left column times right column, (B, ., .); h is (B, n)."""
+    weighted = left.dense * h[:, None]
+    top = [weighted @ right.dense.mT]
+    if not left.codes and not right.codes:
+        return top[0]
+    top += [_by_level(weighted, *level) for level in right.codes]
+    rows = [torch.cat(top, dim=-1)]
+    for codes, count in left.codes:
+        crossed = _by_level(right.dense * h[:, None], codes, count).mT
+        parts = [crossed, *(_by_pair(h, codes, count, *level) for level in right.codes)]
+        rows.append(torch.cat(parts, dim=-1))
+    return torch.cat(rows, dim=-2)
+
+
+def _by_level(values: Tensor, codes: Tensor, count: int) -> Tensor:
+    """Sums of the rows of each level, (B, p, count)."""
+    return values.new_zeros(*values.shape[:-1], count).index_add_(-1, codes, values)
+
+
+def _by_pair(h: Tensor, codes: Tensor, count: int, others: Tensor, number: int) -> Tensor:
+    """Sums of h over the rows of each pair of levels, (B, count, number)."""
+    if codes is others:
+        return torch.diag_embed(_by_level(h, codes, count))
+    sums = _by_level(h, codes * number + others, count * number)
+    return sums.reshape(len(h), count, number)
 
 
 def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
@@ -190,7 +243,7 @@ Found = TypeVar("Found")
 
 _GROUPS = 64  # of blocks whose sums are kept until they are added in their order
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
-_SMALL_WORK = 2**17  # values at nodes of all members and rows
+_SMALL_WORK = 2**17  # values at nodes, of members and rows, that cost no more than another call
 
 
 class Objective(Likelihood):
@@ -237,19 +290,22 @@ class Objective(Likelihood):
             raise ValueError(f"block_size={block_size!r} must be a positive integer")
         p, k = rows.X.shape[-2], rows.W.shape[-2]
         super().__init__(
-            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device
-        )
+            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device,
+            rows.smoothing,
+        )  # fmt: skip
         self.rows = rows
         self.memory_budget = memory_budget
         self.block_size = block_size
         self._draws: dict[tuple[int, int], Nodes] = {}
         self._draws_size = 0  # of their blocks
+        self._blocks: tuple[int, list[Block]] = (0, [])  # of this size, which are only views
 
     def with_form(self, form: Form) -> Objective:
         """Return the objective of the same rows under another form or integration."""
         changed = self._changed(self.rows, form)
         if form.simulation == self.form.simulation:
             changed._draws, changed._draws_size = self._draws, self._draws_size
+        changed._blocks = self._blocks
         return changed
 
     @property
@@ -274,6 +330,10 @@ class Objective(Likelihood):
     def with_rows(self, rows: Rows) -> Objective:
         """Other rows under the same form."""
         return self._changed(rows, self.form)
+
+    def smoothed(self, smoothing: np.ndarray | None) -> Objective:
+        """Return the objective with other penalties of its terms."""
+        return self.with_rows(replace(self.rows, smoothing=smoothing))
 
     def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(
@@ -320,12 +380,20 @@ class Objective(Likelihood):
     def _groups(self, theta: Tensor) -> list[Tensor]:
         """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other.
 
-        Where the work is small, calls cost more than nodes, and members whose form shares the
-        nodes of the most demanding one go together.
+        Where the additional work is small, calls cost more than nodes, and members whose form
+        shares the nodes of the most demanding one go together with it.
         """
+        if len(theta) == 1:
+            return [torch.zeros(1, dtype=torch.int64, device=theta.device)]
         sizes = self.form.sizes(self._dependence(theta))
-        if self.form.shares_nodes and len(theta) * self.rows.n * sizes.max() <= _SMALL_WORK:
-            sizes = np.full_like(sizes, sizes.max())
+        largest = None
+        for size in np.unique(sizes)[::-1]:
+            if self.form.shares_nodes and largest is not None:
+                among = sizes == size
+                if among.sum() * self.rows.n * (largest - size) <= _SMALL_WORK:
+                    sizes[among] = largest
+                    continue
+            largest = size
         return [
             torch.as_tensor(np.flatnonzero(sizes == size), device=theta.device)
             for size in np.unique(sizes)
@@ -358,7 +426,7 @@ class Objective(Likelihood):
         value, score, hessian = (*total, None, None)[:3]
         assert value is not None
         if hessian is not None:
-            hessian = hessian + hessian.triu(1).mT
+            hessian = hessian.triu() + hessian.triu(1).mT
         return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
 
     @one_thread()
@@ -458,7 +526,9 @@ class Objective(Likelihood):
             return lambda group: function((block, terms_of(block, work)) for block in group)
 
         threads = available() if self._divided(size) else 1
-        return in_threads(worker, _groups_of(list(self.rows.blocks(size))), threads=threads)
+        if self._blocks[0] != size:
+            self._blocks = (size, list(self.rows.blocks(size)))
+        return in_threads(worker, _groups_of(self._blocks[1]), threads=threads)
 
     def _divided(self, size: int) -> bool:
         """Whether rows are worth several threads: not those of a block, nor elsewhere than here."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from ..kernel.rows import Rows
 from ..types import Floats
-from .objective import Likelihood
+from .objective import Likelihood, Objective, sample_positions
 
 
 class Status(Enum):
@@ -103,6 +105,7 @@ class Solution:
     n_iter: int
     trace: tuple[Step, ...]
     status: Status
+    score: np.ndarray | None = None  # (P,) at the last evaluation, of Newton's
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,13 @@ class Accuracy:
         return f"Too coarse an integration: {self}. Use integration='quadrature'."
 
 
+_ALL = 2**15  # rows up to which all are looked at
+_DRAWN = 2**13  # of more rows, besides the extreme ones
+_EXTREME = 512  # rows at each end of either index
+
+
 def measure(
+    own: Objective | None,
     finer: Likelihood,
     solution: Solution,
     free: NDArray[np.bool_],
@@ -200,21 +209,60 @@ def measure(
 
     Parameters
     ----------
+    own : Objective, optional
+        That of the solution, from whose rows a part may be taken; None if all are to be read.
     finer : Likelihood
         The objective of the solution by a finer rule.
     free : ndarray of bool
         (P,) the parameters that are estimated.
     maximum : bool
         Whether the solution is a maximum in these; otherwise the shift is NaN.
+
+    Notes
+    -----
+    The error of a row's integral is a function of its two indices. Of more than 32,768 rows those
+    whose indices are the largest and the smallest are looked at, 512 at each end, and 8,192 drawn
+    from the others, which stand for them. An error that one in a thousand of these has is missed
+    with a probability of 3e-4, one that one in a hundred has never.
     """
-    at = finer.evaluate(solution.params, 1)
-    assert at.score is not None
-    difference = solution.value - float(at.value[0])
+    params = solution.params
+    if own is None or not isinstance(finer, Objective) or finer.rows.n <= _ALL:
+        at = finer.evaluate(params, 1)
+        difference, score = solution.value - at.value, at.score
+    else:
+        part = _telling(own, params)
+        at, by_own = (o.with_rows(part).evaluate(params, 1) for o in (finer, own))
+        assert at.score is not None
+        assert by_own.score is not None
+        difference, score = by_own.value - at.value, at.score - by_own.score
+    assert score is not None
     if not maximum:
-        return difference, math.nan
-    score = at.score[0].cpu().numpy()[free]
+        return float(difference[0]), math.nan
     information = -solution.hessian[np.ix_(free, free)]
-    return difference, _newton_length(score, information)
+    return float(difference[0]), _newton_length(score[0].cpu().numpy()[free], information)
+
+
+def _telling(objective: Objective, params: Floats) -> Rows:
+    """The extreme rows and a sample of the others, with the weight of those for which they stand.
+
+    The penalty's total weight changes with it, but is the same by both rules.
+    """
+    rows, n = objective.rows, objective.rows.n
+    theta = torch.as_tensor(params, device=rows.device)
+    a = theta[: objective.p] @ rows.X + rows.offset
+    b = theta[objective.p : objective.n_coef] @ rows.W + rows.offset_select
+    taken = torch.zeros(n, dtype=torch.bool, device=rows.device)
+    for index in (a, b):
+        for largest in (True, False):
+            taken[index.topk(_EXTREME, largest=largest).indices] = True
+    extreme = taken.cpu().numpy()
+    others = np.flatnonzero(~extreme)
+    taken[torch.as_tensor(others[sample_positions(len(others), _DRAWN)])] = True
+    positions = np.flatnonzero(taken.cpu().numpy())
+    part = rows.take(positions)
+    factor = np.where(extreme[positions], 1.0, len(others) / _DRAWN)
+    weight = part.weight * torch.as_tensor(factor, device=rows.device)
+    return replace(part, weight=weight, total_weight=float(weight.sum()))
 
 
 def _newton_length(score: Floats, information: Floats) -> float:

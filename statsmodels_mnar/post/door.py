@@ -27,6 +27,7 @@ from .stacked import Softening
 INSIDE = frozenset(
     [
         "batchable",
+        "blocks_of",
         "check_refit_options",
         "check_rows_at_hand",
         "coefs_held",
@@ -55,6 +56,7 @@ INSIDE = frozenset(
         "rows_of",
         "s_bar",
         "sibling",
+        "smoothed",
         "softening",
         "stage",
     ]
@@ -140,11 +142,23 @@ class FittedModel(Protocol):
         """Return a model of a resample: without warnings, and with the ridge of all rows."""
 
     # -- the likelihood and its fits ---------------------------------------------------------------
+    def blocks_of(self) -> tuple[Any, ...]:
+        """Return the coefficients of each penalised term."""
+
+    def smoothed(self, penalties: Floats | None) -> Self:
+        """Return the model with these penalties of its terms."""
+
     def objective(self, penalty: float = 0.0) -> Any:
         """Return the objective over the rows."""
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
+
+    def score(self, params: Any) -> Floats:
+        """Score at ``params``, (P,)."""
+
+    def hessian(self, params: Any) -> Floats:
+        """Second derivatives of the log-likelihood at ``params``, (P, P)."""
 
     def score_obs(self, params: Any) -> Floats:
         """Score of every row at ``params``, (n, P), times its weight."""

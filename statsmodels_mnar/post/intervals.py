@@ -320,7 +320,7 @@ def _parabola(results: Any) -> bool:
     ends = np.array([path.inverse(float(value)) for value in row[2:]])
     ends = np.clip(ends, *path.range)
     points = Curve(path).fit(ends)
-    top = max(results.llf, *(point.solution.value for point in points))
+    top = max(results._top, *(point.solution.value for point in points))
     roots = [math.sqrt(2.0 * max(top - p.solution.value, 0.0)) / norm.ppf(0.975) for p in points]
     return all(ROOTS[0] <= root <= ROOTS[1] for root in roots)
 
@@ -340,7 +340,7 @@ def across(results: Any) -> Across:
     results._check_profile()
     path = _closed(results).path("error_corr")
     points = _POINTS_WEAK if results.weak else _POINTS
-    traced: Traced = trace(path, results.llf, points=points)
+    traced: Traced = trace(path, results._top, points=points)
     factor = widened(results)
     if factor > 1.0:
         traced.refine(factor * _CUT)

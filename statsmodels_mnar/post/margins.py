@@ -221,13 +221,16 @@ def average_effects(
     """
     value = np.zeros(len(variables))
     jacobian = np.zeros((len(variables), quantity.n_params))
+    order = 2 if any(variable.kind == "slope" for variable in variables) else 1
     for rows in blocks(len(at)):
         part = at[rows]
-        jet = quantity.jet(part, 2, log=log)
+        jet = quantity.jet(part, order, log=log)
         for i, variable in enumerate(variables):
             share = weights[rows] * variable.values(part) if elastic else weights[rows]
             if variable.kind == "slope":
                 found = _average_slope(quantity, part, jet, variable, share)
+            elif variable.kind == "dummy" and np.isin(variable.values(part), (0.0, 1.0)).all():
+                found = _average_flip(quantity, part, jet, variable, share, log=log)
             else:
                 low, high, width = variable.ends(part)
                 found = average_difference(quantity, low, high, share / width, log=log)
@@ -248,6 +251,19 @@ def _average_slope(
     if variable.select is not None:
         jacobian[len(quantity.beta) + variable.select] += by_b
     return by_a * beta + by_b * gamma, jacobian
+
+
+def _average_flip(
+    quantity: Quantity, at: Designs, jet: Jet, variable: Column, share: Floats, *, log: bool
+) -> tuple[float, Floats]:
+    """:func:`average_difference` of a dummy: one of its two values is the row's own."""
+    x = variable.values(at)
+    other = variable.moved(at, 1.0 - x)
+    moved = quantity.jet(other, 1, log=log)
+    share = np.where(x == 0.0, share, -share)  # the other value is the higher one, or the lower
+    value = float(share @ (moved.value - jet.value))
+    jacobian = quantity.summed_gradient(other, share * moved.first)
+    return value, jacobian - quantity.summed_gradient(at, share * jet.first)
 
 
 def average_difference(

@@ -243,14 +243,16 @@ def _mean_over_errors(form: Form, a: Floats, dependence: Floats, order: int) -> 
     by_scale = slope * e  # of a + scale * e, in the dependence parameter
     for rows in blocks(len(a), _rows_at_once(len(e))):
         index = torch.as_tensor(a[rows, None] + scale * e)  # (n, K)
-        parts = tuple(torch.empty_like(index) for _ in range(3))
-        form.link.derivatives(index, torch.ones(1, dtype=index.dtype), *parts)
-        L, D, C = (part.numpy() for part in parts)
+        parts = [torch.empty_like(index) for _ in range(order + 1)]
+        form.link.derivatives(index, index.new_ones(1), index.new_ones(1), parts)
+        L, *more = (part.numpy() for part in parts)
         found.value[rows] = L @ weight
         if order >= 1:
+            D = more[0]
             found.first[0, rows] = D @ weight
             found.first[2, rows] = D @ (weight * by_scale)
         if order >= 2:
+            C = more[1]
             found.second[0, 0, rows] = C @ weight
             found.second[0, 2, rows] = found.second[2, 0, rows] = C @ (weight * by_scale)
             found.second[2, 2, rows] = C @ (weight * by_scale**2) + D @ (weight * bend * e)
@@ -320,6 +322,82 @@ class Quantity:
         by_beta = np.zeros(len(self.beta)) if at.X is None else slopes[0] @ at.X
         by_gamma = np.zeros(len(self.gamma)) if at.W is None else slopes[1] @ at.W
         return np.concatenate([by_beta, by_gamma, slopes[2:][self.free].sum(1)])
+
+
+# -- group effects: levels that were not seen, and the average over levels -------------------------
+
+
+_HERMITE = 15  # nodes of the normal distribution of an equation's group effects
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The effects of a factor's levels, which are normal with mean zero."""
+
+    equation: str  # "outcome" or "select"
+    columns: slice  # of the design of its equation
+    sd: float
+
+    def unseen(self, at: Designs) -> Floats:
+        """(n,) the standard deviation of the index where a row's level is not known, else 0."""
+        design = at.X if self.equation == "outcome" else at.W
+        if design is None:
+            return np.zeros(len(at))
+        return np.where(design[:, self.columns].any(axis=1), 0.0, self.sd)
+
+    @property
+    def index(self) -> int:
+        """Position of its index among those of a :class:`Jet`."""
+        return 0 if self.equation == "outcome" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class AveragedQuantity(Quantity):
+    """A quantity averaged over group effects, whose columns are zero in the designs."""
+
+    shifts: Floats  # (K, 2) of the two indices
+    shares: Floats  # (K,)
+
+    def jet(self, at: Designs, order: int = 0, *, log: bool = False) -> Jet:
+        """In (a, b, dependence parameters)."""
+        if log:
+            raise ValueError("an average over levels has no logarithm of its own")
+        a, b = _linear(at.X, self.beta, at.offset), _linear(at.W, self.gamma, at.offset_select)
+        total: Jet | None = None
+        for (shift, shift_select), share in zip(self.shifts, self.shares, strict=True):
+            one = jet(
+                self.form,
+                self.which,
+                None if a is None else a + shift,
+                None if b is None else b + shift_select,
+                self.dependence,
+                order,
+            )
+            parts = [share * part for part in one.arrays]
+            if total is None:
+                total = Jet(*parts)
+            else:
+                for whole, part in zip(total.arrays, parts, strict=True):
+                    whole += part
+        assert total is not None
+        return total
+
+
+def averaged(quantity: Quantity, terms: tuple[Shrunk, ...]) -> AveragedQuantity:
+    """Return the mean of a quantity over the effects of these terms."""
+    points, shares = np.polynomial.hermite_e.hermegauss(_HERMITE)
+    shares = shares / shares.sum()
+    axes = []
+    for equation in ("outcome", "select"):
+        variance = sum(term.sd**2 for term in terms if term.equation == equation)
+        sd = float(np.sqrt(variance))
+        axes.append((sd * points, shares) if sd > 0.0 else (np.zeros(1), np.ones(1)))
+    (a, by_a), (b, by_b) = axes
+    shifts = np.column_stack([np.repeat(a, len(b)), np.tile(b, len(a))])
+    return AveragedQuantity(
+        quantity.form, quantity.which, quantity.beta, quantity.gamma, quantity.dependence,
+        quantity.free, shifts, np.outer(by_a, by_b).ravel(),
+    )  # fmt: skip
 
 
 def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
@@ -409,7 +487,11 @@ def across_predictions(across: Across, found: list[Prediction]) -> Targets:
 
 
 def predict_with_errors(
-    quantity: Quantity, at: Designs, cov: Floats, index: pd.Index | None = None
+    quantity: Quantity,
+    at: Designs,
+    cov: Floats,
+    index: pd.Index | None = None,
+    terms: tuple[Shrunk, ...] = (),
 ) -> Prediction:
     """Each row's prediction, by the delta method.
 
@@ -419,13 +501,18 @@ def predict_with_errors(
         (P, P) of the model's parameters.
     index : Index, optional
         (n,) labels of the rows.
+    terms : tuple of Shrunk
+        Group effects; where a row's level is not known, their variance is in its error.
     """
     predicted, se = np.empty(len(at)), np.empty(len(at))
     for rows in blocks(len(at)):
         jet = quantity.jet(at[rows], 1)
         slope = quantity.gradient(at[rows], jet.first)
         predicted[rows] = jet.value
-        se[rows] = np.sqrt(np.einsum("mi,mi->m", slope @ cov, slope))
+        variance = np.einsum("mi,mi->m", slope @ cov, slope)
+        for term in terms:
+            variance += (jet.first[term.index] * term.unseen(at[rows])) ** 2
+        se[rows] = np.sqrt(variance)
     index = pd.RangeIndex(len(at)) if index is None else index
     return Prediction(predicted, se, index, quantity.which not in INDICES)
 
@@ -436,8 +523,12 @@ def predict_average(
     cov: Floats,
     weights: Floats,
     index: pd.Index | None = None,
+    terms: tuple[Shrunk, ...] = (),
 ) -> Prediction:
     """The weighted mean of the rows' predictions; rows of weight zero are not read.
+
+    Group effects of levels that are not known are taken for those of one level: which rows share
+    one, the designs do not tell, and the error is not understated.
 
     Raises
     ------
@@ -449,7 +540,15 @@ def predict_average(
     if not share.all():
         at, share, index = at[share > 0], share[share > 0], index[share > 0]
     mean, slope = summed_prediction(quantity, at, share, index)
-    se = np.sqrt(slope @ cov @ slope)
+    variance = slope @ cov @ slope
+    for term in terms:
+        unseen = term.unseen(at)
+        if unseen.any():
+            first = np.concatenate(
+                [quantity.jet(at[rows], 1).first[term.index] for rows in blocks(len(at))]
+            )
+            variance += (share @ (first * unseen)) ** 2
+    se = np.sqrt(variance)
     return Prediction(
         np.array([mean]), np.array([se]), pd.Index(["average"]), quantity.which not in INDICES
     )

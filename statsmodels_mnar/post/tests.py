@@ -138,6 +138,12 @@ def score(
     params = tuple(independent.params.tolist())
     sums = rows.sum if hasattr(rows, "parts") else partial(_sum_of, rows)
     score, information = (t.cpu().numpy() for t in sums(mills_sums, params, link))
+    smoothing = getattr(rows, "smoothing", None)
+    if smoothing is not None:  # effects are random, and their prior adds to the information
+        p = len(score) - 1
+        penalty = smoothing[:p, :p]
+        score[:p] -= penalty @ independent.params[:p]
+        information[:p, :p] += penalty
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
     direction = np.append(coef, 1.0)
     move = float(direction @ score)
@@ -273,7 +279,13 @@ class ExclusionTest:
 
 
 def exclusion(
-    columns: tuple[str, ...], directions: Floats, gamma: Floats, cov: Floats, *, offset: bool
+    columns: tuple[str, ...],
+    directions: Floats,
+    gamma: Floats,
+    cov: Floats,
+    *,
+    offset: bool,
+    sampling: Floats | None = None,
 ) -> ExclusionTest:
     """Wald test that the directions of the selection coefficients are zero.
 
@@ -283,6 +295,10 @@ def exclusion(
         (r, k), see `find_excluded`.
     gamma, cov : ndarray
         (k,) selection coefficients and (k, k) their covariance.
+    sampling : ndarray, optional
+        (k, k) covariance around their means where a penalty shrinks them: the statistic has the
+        expectation tr(C^(-1) D) under the null, C and D the covariances of the directions, and
+        that, rounded, is its degrees of freedom.
 
     Examples
     --------
@@ -295,6 +311,9 @@ def exclusion(
     df, value = len(directions), directions @ gamma
     inverse = invert(directions @ cov @ directions.T) if df else np.empty((0, 0))
     statistic = float(value @ inverse @ value) if df else float("nan")
+    if df and sampling is not None:
+        used = float(np.sum(inverse * (directions @ sampling @ directions.T)))
+        df = max(1, round(used)) if np.isfinite(used) else df
     pvalue = float(stats.chi2.sf(statistic, df)) if df else float("nan")
     return ExclusionTest(columns, statistic, df, pvalue, offset)
 

@@ -328,12 +328,17 @@ def bootstrap(
     *,
     progress: bool,
     n_jobs: int | None,
+    penalties: str = "held",
     **fit_options: Any,
 ) -> BootstrapResults:
     """Refit the model to ``n_rep`` resamples of its rows, first stages included.
 
     A resample is a set of row weights, so designs are built once.
     """
+    if penalties not in ("held", "estimated"):
+        raise ValueError(f"penalties={penalties!r} is unknown; use 'held' or 'estimated'")
+    if penalties == "estimated" and not results._has_terms:
+        raise ValueError("penalties='estimated' is for models with re() or smooth() terms")
     options = refit_options(results, fit_options)
     in_partitions = results.model.in_partitions
     ways: tuple[Any, ...]
@@ -358,7 +363,8 @@ def bootstrap(
     else:
         own, of = results.model.design.row_weights, results.model.design.weight_kind
         draws = (resampled(own, of, clusters, generator, weighted=weighted) for _ in range(n_rep))
-        solutions = refits(results, draws, n_jobs, options)
+        anew = penalties == "estimated"
+        solutions = refits(results, draws, n_jobs, options, penalties_anew=anew)
     bar = progress_bar(progress, "bootstrap", n_rep, solutions)
     return BootstrapResults(
         **collect(results, bar, n_rep),
@@ -407,9 +413,13 @@ def refits(
     draws: Iterator[Floats],
     n_jobs: int | None,
     options: dict[str, Any],
+    *,
+    penalties_anew: bool = False,
 ) -> Iterator[Solution | str]:
     """Solutions of the refits under these row weights, or the reason why there is none."""
     batch = as_optimizer(options["method"]).batched and results.model.batchable()
+    batch = batch and not penalties_anew
+    model = results.model.smoothed(None) if penalties_anew else results.model
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
@@ -423,7 +433,7 @@ def refits(
     options = options | {"cov_type": "HC0" if sampling else "nonrobust"}
     if not stops_early(options["method"]):
         options.setdefault("start_params", np.asarray(results.params))
-    jobs = ((results.model, weights, options) for weights in draws)
+    jobs = ((model, weights, options) for weights in draws)
     try:
         from joblib import Parallel, delayed
     except ImportError:

@@ -17,6 +17,7 @@ from ..design.values import as_frame, typed
 from ..post.intervals import Targets, check_alpha
 from ..post.margins import (
     At,
+    Column,
     average_difference,
     average_effects,
     columns,
@@ -231,7 +232,8 @@ def get_margeff(
     Without ``variables`` an effect belongs to a column of the designs, as in statsmodels: x and
     x:z move apart, and so do the dummies of a factor. A column is one variable with one of the
     other design if both hold the same values; different columns of the same name are distinguished
-    by the prefix ``select_``.
+    by the prefix ``select_``. The columns of ``re()`` and ``smooth()`` terms are none: name their
+    variables in ``variables``.
 
     Examples
     --------
@@ -310,6 +312,7 @@ def _by_column(
     design = self.model.design
     rows = self.model.designs(quantity.which)
     found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
+    found = [column for column in found if not _penalised(self, column)]
     names = [column.name for column in found]
     if method.endswith("ex"):
         _check_continuous([column.name for column in found if column.kind != "slope"], method)
@@ -321,6 +324,38 @@ def _by_column(
     if at == "all":
         return names, row_effects(quantity, rows, found, **options), None
     return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+
+
+def _penalised(self: SelectionResults, column: Column) -> bool:
+    """Whether it is a column of a penalised term, which is no variable by itself."""
+    places = {"outcome": column.outcome, "select": column.select}
+    terms = self.model.design.penalised
+    return any(
+        place is not None and term.columns.start <= place < term.columns.stop
+        for term in terms
+        for place in [places[term.equation]]
+    )
+
+
+def effect_columns(self: SelectionResults, which: str) -> list[Column]:
+    """The variables of the designs that have an effect on this probability."""
+    design = self.model.design
+    found = columns(self.model.designs(which), design.outcome_names, design.select_names)
+    return [column for column in found if not _penalised(self, column)]
+
+
+def average_effect(self: SelectionResults, which: str, column: Column) -> tuple[float, float]:
+    """The average marginal effect of one column, and its standard error.
+
+    The fit's refits ask for it many times, and all other columns take most of the work.
+    """
+    quantity, design = self.model.quantity(self.params, which), self.model.design
+    share = average_weights(None, design.weights, design.nobs, "weights")
+    value, jacobian = average_effects(
+        quantity, self.model.designs(which), [column], share / share.sum()
+    )
+    variance = jacobian[0] @ np.asarray(self.cov_params_default) @ jacobian[0]
+    return float(value[0]), float(np.sqrt(variance))
 
 
 def _by_partition(
@@ -468,12 +503,17 @@ def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: s
     return model.designs(which, *model.design_for(frame, which), *offsets)
 
 
-def _check_choices(at: str, method: str, which: str) -> None:
+def check_probability(which: str) -> None:
+    """Refuse what has no effects but its coefficients."""
     check_which(which)
     if which in INDICES:
         raise ValueError(
             f"which={which!r} is linear: its effects are the coefficients; use a probability"
         )
+
+
+def _check_choices(at: str, method: str, which: str) -> None:
+    check_probability(which)
     if at not in get_args(At):
         raise ValueError(f"at={at!r} is unknown; use one of {list(get_args(At))}")
     if method not in _HEADINGS:

@@ -16,8 +16,9 @@ from ..design.recorded import record
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
 from ..post.tests import ExclusionTest, IndependenceTest, p_text
-from . import summary
+from . import shrinkage, summary
 from .effects import MarginalEffects
+from .robustness import sensitivity_along
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
 GRID = np.arange(-8, 9) / 10.0  # of the error correlation
@@ -79,13 +80,17 @@ def gather(
     if refits:
         options: dict[str, Any] = {"alpha": alpha, "progress": progress}
         profile = attempt("profile", lambda: results.profile("error_corr", **options))
-        options["error_corr"] = GRID
-        prevalence = attempt(
-            "prevalence", lambda: results.sensitivity(target="prevalence", **options)
-        )
+        kept: dict[tuple[str, float], Any] = {}  # refits that both targets share
+
+        def along(target: str, column: str | None) -> Sensitivity:
+            return sensitivity_along(
+                results, {"error_corr": GRID}, target=target, variable=column, which="mean",
+                kept=kept, **options,
+            )  # fmt: skip
+
+        prevalence = attempt("prevalence", lambda: along("prevalence", None))
         if variable is not None:
-            options |= {"target": "margeff", "variable": variable}
-            effect = attempt("effect", lambda: results.sensitivity(**options))
+            effect = attempt("effect", lambda: along("margeff", variable))
     return Findings(
         alpha=alpha,
         effects=effects,
@@ -398,6 +403,8 @@ def fit_record(results: Any) -> dict[str, Any]:
         "across": asdict(results._across()) if results._by_profile(None) else None,
         "accuracy": None if results.accuracy is None else asdict(results.accuracy),
         "biascorr": results._first_stage_record(),
+        "penalised_terms": shrinkage.record(results) if results._has_terms else None,
+        "free_shares": results._leverage() if results._has_terms else None,
         "notes": summary.notes(results),
         "versions": versions(),
     }

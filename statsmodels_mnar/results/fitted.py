@@ -17,6 +17,7 @@ from statsmodels.tools._decorators import cache_readonly
 
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Optimizer, as_optimizer
+from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
@@ -34,6 +35,7 @@ from . import (
     report,
     residuals,
     robustness,
+    shrinkage,
     summary,
 )
 from .refits import SimulationError
@@ -59,6 +61,7 @@ class Fit:
     asked: Any = None  # normalization asked for; None: the model's own, not that of a face
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
+    penalties: Penalties | None = None  # of penalised terms
 
     @property
     def optimizer(self) -> Optimizer:
@@ -182,6 +185,15 @@ class SelectionResults(GenericLikelihoodModelResults):
     _clusters = residuals._clusters
     get_influence = residuals.get_influence
 
+    # Penalised terms: group effects and smooths.
+    penalised_terms = shrinkage.penalised_terms
+    group_effects = shrinkage.group_effects
+    smooth_curve = shrinkage.smooth_curve
+    plot_smooth = shrinkage.plot_smooth
+    plot_levels = shrinkage.plot_levels
+    _term_facts = shrinkage.facts
+    _leverage = shrinkage.leverage
+
     # Predicted probabilities along a covariate.
     probabilities_along = drawing.probabilities_along
     plot_probabilities = drawing.plot_probabilities
@@ -216,7 +228,6 @@ class SelectionResults(GenericLikelihoodModelResults):
         self.scale = 1.0
         self._use_t = False
         self._cache: dict[str, Any] = {}
-        self.df_resid = self.nobs - self.df_modelwc
         self._data_attr: list[str] = ["_groups"]
         self._data_in_cache = ["fittedvalues", "resid", "score_obsv"]
         self.mle_settings = {"optimizer": fit.method, "start_params": fit.start_params}
@@ -256,11 +267,19 @@ class SelectionResults(GenericLikelihoodModelResults):
         if not self._fit_info.optimizer.at_maximum:
             nothing = np.full((size, size), np.nan)
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
+        if self._has_terms and cov_type == "OPG":
+            raise ValueError(
+                "cov_type='OPG' knows no penalties, which alone hold some effects of re() and "
+                "smooth(); use 'nonrobust', 'HC0', 'HC1' or 'cluster'"
+            )
         keep = self.model.estimated
         meat = self._meat(self.model.objective(), self.model.expand(self.params), cov_type)
         if meat is not None:
             meat = replace(meat, matrix=meat.matrix[np.ix_(keep, keep)])
-        return covariance.estimate(cov_type, self._hessian(), meat)
+        found = covariance.estimate(cov_type, self._hessian(), meat)
+        if self._has_terms:
+            found = replace(found, description=f"{found.description}, penalties included")
+        return found
 
     def _meat(self, objective: Any, theta: Floats, cov_type: str) -> Meat | None:
         """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
@@ -311,7 +330,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         other = copy.copy(self)
         other._cache = {}
         known = self.__dict__.get("_summary_statistics_cache", {})
-        kept = ("llf", "llnull", "ignorable")
+        kept = ("llf", "llnull", "ignorable", "terms", "leverage")
         other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
         return other
 
@@ -413,9 +432,19 @@ class SelectionResults(GenericLikelihoodModelResults):
     @property
     def llf(self) -> float:
         """Log-likelihood, without the penalty."""
-        if self._fit_info.penalty == 0.0:
+        if self._fit_info.penalty == 0.0 and not self._has_terms:
             return self.solution.value
         return self._summary_cache("llf", lambda: self.model.loglike(self.params))
+
+    @property
+    def _has_terms(self) -> bool:
+        """Whether there are penalised terms."""
+        return bool(self.model.design.penalised)
+
+    @property
+    def _top(self) -> float:
+        """What profiles are measured from: the log-likelihood less the penalties of terms."""
+        return self.solution.value if self._has_terms else self.llf
 
     @property
     def llindep(self) -> float:
@@ -452,13 +481,22 @@ class SelectionResults(GenericLikelihoodModelResults):
         """Number of parameters of the model, for the information criteria.
 
         That of the model as it was asked for: where its maximum lies on a face, ``params`` has
-        fewer, but the data chose the face.
+        fewer, but the data chose the face. Penalised terms count their effective degrees of
+        freedom.
         """
         info, model = self._fit_info, self.model
         asked = model.normalization if info.asked is None else info.asked
         dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
-        return float(model.k_outcome + model.k_select + dependence - held)
+        number = float(model.k_outcome + model.k_select + dependence - held)
+        if self._has_terms:  # whose coefficients count as far as they are free
+            number += float(self._leverage().sum() - model.estimated.sum())
+        return number
+
+    @property
+    def df_resid(self) -> float:
+        """Observations less :attr:`df_modelwc`."""
+        return self.nobs - self.df_modelwc
 
     @property
     def nobs_unselected(self) -> float:
@@ -512,7 +550,10 @@ class SelectionResults(GenericLikelihoodModelResults):
         return summary.summary2(self, yname, xname, title, alpha, float_format)
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One row for each parameter, with intervals at level 1 - ``alpha``."""
+        """One row for each parameter, with intervals at level 1 - ``alpha``.
+
+        Those of penalised terms are left out; see :meth:`penalised_terms`.
+        """
         return summary.tidy(self, alpha)
 
     def glance(self) -> pd.DataFrame:
@@ -548,11 +589,15 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def _penalty_notes(self) -> list[str]:
         """What the foot of the summary says of a ridge penalty."""
+        found = []
+        if self._has_terms:
+            found = shrinkage.notes(self)
         if not self._fit_info.penalty:
-            return []
+            return found
         return [
+            *found,
             f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
-            "standard errors treat the penalty as fixed."
+            "standard errors treat the penalty as fixed.",
         ]
 
     def _own_notes(self) -> list[str]:
@@ -602,6 +647,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         _ = self.llf, self.bse, self.identification, self.instrument, self.pvalues
         if self._is_likelihood:
             _ = self.llnull, summary.independence(self)
+        if self._has_terms:
+            _ = self._term_facts(), self._leverage()
         super().remove_data()
         self.model.remove_data()
 

@@ -49,7 +49,32 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     cov = np.asarray(self.cov_params_default)[select, select]
     if not np.isfinite(cov).all() and self._is_likelihood:
         gamma, cov = _selection_apart(self)
-    return tests.exclusion(found.columns, found.directions, gamma, cov, offset=found.offset)
+    shrunk = _shrunk_covariance(self, select) if self._has_terms else None
+    return tests.exclusion(
+        _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
+        sampling=shrunk,
+    )  # fmt: skip
+
+
+def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
+    """Covariance of the estimates around their means: V - VSV, penalties S, V = (H + S)^(-1)."""
+    keep = self.model.estimated
+    objective, inverse = self.model.objective(), covariance.invert(-self._hessian())
+    if objective.smoothing is None:
+        return inverse[cut, cut]
+    whole = objective.smoothing[np.ix_(keep, keep)]
+    return (inverse - inverse @ whole @ inverse)[cut, cut]
+
+
+def _collapsed(self: SelectionResults, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Names in which columns of one penalised term are that term."""
+    term_of = {
+        name: term.name
+        for term in self.model.design.penalised
+        if term.equation == "select"
+        for name in term.names
+    }
+    return tuple(dict.fromkeys(term_of.get(name, name) for name in columns))
 
 
 def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
@@ -71,16 +96,16 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
     method : {"lr", "wald", "score"}, optional
         "lr" compares with the same model at rho = 0, "score" needs only the two equations
         fitted apart, "wald" is the estimate of athrho or the loading over its standard error.
-        By default "lr"; with a robust covariance or a penalty "wald"; and "score" where neither
-        rho nor the loading is estimated, where the fit is not at a maximum, and, robust, where
-        sigma and rho are both estimated: athrho alone says nothing there.
+        By default "lr"; with a robust covariance, a penalty or penalised terms "wald"; and
+        "score" where neither rho nor the loading is estimated, where the fit is not at a maximum,
+        and, robust, where sigma and rho are both estimated: athrho alone says nothing there.
     """
     robust = self.cov_type in covariance.ROBUST
     names = self.model.param_names
     estimated = names[-1] in ("athrho", "loading") and self.converged
     ridge = names[-2:] == ["lnsigma", "athrho"]
     if method is None:
-        wald = robust or self._fit_info.penalty
+        wald = robust or self._fit_info.penalty or self._has_terms
         method = "score" if not estimated or (wald and ridge) else "wald" if wald else "lr"
     if method not in ("lr", "wald", "score"):
         raise ValueError(f"method={method!r} is unknown; use 'lr', 'wald' or 'score'")
@@ -148,6 +173,11 @@ def _score_meat(self: SelectionResults, theta: Any) -> Any:
 def _check_likelihood(self: SelectionResults, what: str) -> None:
     """Refuse what needs a maximised likelihood where there is none."""
     robust = self.cov_type in covariance.ROBUST
+    if self._has_terms:
+        raise ValueError(
+            f"{what} compares maximised likelihoods, and re() and smooth() shrink their "
+            "coefficients; use aic, penalised_terms() or test_independence('wald')"
+        )
     if robust or self._fit_info.penalty or not self.converged:
         raise ValueError(
             f"{what} needs a likelihood at its maximum: not valid with a robust covariance, "
@@ -292,7 +322,8 @@ def wald_test_terms(
 ) -> WaldTestResults:
     """Joint Wald tests of the terms of both equations.
 
-    Terms of the selection equation have the prefix ``select_``.
+    Terms of the selection equation have the prefix ``select_``. Those that are penalised are not
+    among them; see :meth:`penalised_terms`.
 
     Parameters
     ----------
@@ -328,15 +359,20 @@ def wald_test_terms(
 
 def _terms(self: SelectionResults) -> dict[str, slice]:
     design, p = self.model.design, self.model.k_outcome
+    shrunk = {name for term in design.penalised for name in term.names}
     terms: dict[str, slice] = {}
     if design.outcome_spec is not None:
         terms |= design.outcome_spec.term_slices
     else:
-        terms |= {name: slice(i, i + 1) for i, name in enumerate(design.outcome_names)}
+        terms |= {
+            name: slice(i, i + 1)
+            for i, name in enumerate(design.outcome_names)
+            if name not in shrunk
+        }
     select = (
         design.select_spec.term_slices
         if design.select_spec is not None
-        else {name: slice(i, i + 1) for i, name in enumerate(design.select_names)}
+        else {n: slice(i, i + 1) for i, n in enumerate(design.select_names) if n not in shrunk}
     )
     for name, cut in select.items():
         terms[f"select_{name}"] = slice(p + cut.start, p + cut.stop)
@@ -542,6 +578,11 @@ def _likelihood_refusal(self: SelectionResults) -> str | None:
         )
     elif self._fit_info.penalty:
         reason = "the fit is penalised; fit with penalty=0.0"
+    elif self._has_terms and self._asked()[0] == "free":
+        reason = (
+            "the penalties of re() and smooth() hold in units that change with sigma; use "
+            "normalization='loading'"
+        )
     return reason
 
 

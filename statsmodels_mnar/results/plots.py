@@ -97,7 +97,7 @@ def plot_sensitivity(
         )
     else:
         _check_none(options, "found", found)
-    return draw_sensitivity(found, self.llf, ax)
+    return draw_sensitivity(found, self._top, ax)
 
 
 def plot_margeff(

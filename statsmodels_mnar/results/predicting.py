@@ -30,12 +30,14 @@ from ..post.prediction import (
     across_predictions,
     as_covariance,
     average_weights,
+    averaged,
     predict_average,
     predict_with_errors,
     summed_prediction,
 )
 from ..tools import progress_bar, written_whole
 from ..types import Floats
+from .shrinkage import check_level, shrunk, without_levels
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -211,6 +213,7 @@ def predict(
     which: str = "mean",
     offset: Any = None,
     offset_select: Any = None,
+    level: str | None = None,
 ) -> Any:
     """Probabilities and indices, for the model's rows or new ones.
 
@@ -228,12 +231,23 @@ def predict(
     offset, offset_select : array_like, optional
         For new data zero by default, or their own column where the model's offset was given by
         column name.
+    level : {"average"}, optional
+        Average over the levels of ``re()`` terms, whatever the rows' own are. By default a row has
+        the effect of its level, and that of one not seen in the fit is zero.
     """
+    average_levels = check_level(self, level)
     if is_dask(exog):
+        if average_levels:
+            raise ValueError("level='average' is for data in memory; compute the frame before")
         _check_new(self, offset, offset_select)
         return predict_dask(exog, _predictor(self, (which,)))
     keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
-    values = self.model.predict(self.params, **keywords)
+    if average_levels:
+        terms = shrunk(self)
+        at = without_levels(self.model.designs(**keywords), terms)
+        values = averaged(self.model.quantity(self.params, which), terms).value(at)
+    else:
+        values = self.model.predict(self.params, **keywords)
     if index is not None and len(index) == len(values):
         return pd.Series(values, index=index)
     return values
@@ -363,6 +377,7 @@ def get_prediction(
     offset_select: Any = None,
     cov: Any = None,
     interval: str | None = None,
+    level: str | None = None,
 ) -> Prediction:
     """Predictions with delta-method standard errors and intervals.
 
@@ -384,6 +399,10 @@ def get_prediction(
         (see ``post.intervals``), the union of the intervals at every error correlation that the
         likelihood supports. By default "profile" for averages where the fit is weak or the
         likelihood far from a parabola, else "wald".
+    level : {"average"}, optional
+        As in :meth:`predict`. Without it a level of an ``re()`` term that was not seen in the fit
+        has the effect zero, and the variance of the effects is in the interval; in an average all
+        such rows count as one level. The standard deviation of the effects is taken as known.
 
     Returns
     -------
@@ -404,12 +423,13 @@ def get_prediction(
     average      0.389  0.017     0.357     0.424
     """
     covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
-    averaged = average or agg_weights is not None
-    if self._by_profile(interval, automatic=averaged and cov is None):
+    over_rows = average or agg_weights is not None
+    average_levels = check_level(self, level)
+    if self._by_profile(interval, automatic=over_rows and cov is None):
         given = {
             "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
             "average": average, "agg_weights": agg_weights, "offset": offset,
-            "offset_select": offset_select, "interval": "wald",
+            "offset_select": offset_select, "interval": "wald", "level": level,
         }  # fmt: skip
         across, members = self._across_members()
         found = [member.get_prediction(**given) for member in members]
@@ -428,11 +448,13 @@ def get_prediction(
         index = design.index
     elif index is not None and len(index) != len(at):  # one row given as a Series
         index = None
-    quantity = self.model.quantity(self.params, which)
-    if not average and agg_weights is None:
-        return predict_with_errors(quantity, at, covariance, index)
+    quantity, terms = self.model.quantity(self.params, which), shrunk(self)
+    if average_levels:
+        at, quantity, terms = without_levels(at, terms), averaged(quantity, terms), ()
+    if not over_rows:
+        return predict_with_errors(quantity, at, covariance, index, terms)
     weights = average_weights(agg_weights, design.weights if own else None, len(at), "agg_weights")
-    return predict_average(quantity, at, covariance, weights, index)
+    return predict_average(quantity, at, covariance, weights, index, terms)
 
 
 def fittedvalues(self: SelectionResults) -> Floats:

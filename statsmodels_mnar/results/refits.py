@@ -216,6 +216,7 @@ def bootstrap(
     groups: Any = None,
     progress: bool = False,
     n_jobs: int | None = None,
+    penalties: str = "held",
     **fit_options: Any,
 ) -> BootstrapResults:
     """Bootstrap that repeats every step of the fit, first stages included.
@@ -236,6 +237,9 @@ def bootstrap(
     n_jobs : int, optional
         For fits that have no batch (a scikit-learn first stage, the paper's descent), which go
         through joblib.
+    penalties : {"held", "estimated"}
+        Whether the penalties of ``re()`` and ``smooth()`` terms are those of this fit or are
+        estimated in every replicate, which takes as long as that many fits.
     **fit_options
         Of ``fit``; by default the method and penalty of this fit.
 
@@ -257,8 +261,9 @@ def bootstrap(
     (0, (50, 8))
     """
     return _bootstrap(
-        self, n_rep, kind, rng, groups, progress=progress, n_jobs=n_jobs, **fit_options
-    )
+        self, n_rep, kind, rng, groups, progress=progress, n_jobs=n_jobs, penalties=penalties,
+        **fit_options,
+    )  # fmt: skip
 
 
 def jackknife(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import pandas as pd
 from ..post.intervals import check_alpha
 from ..post.sensitivity import Sensitivity
 from ..tools import write_whole
-from . import page
+from . import page, shrinkage
 from .findings import (
     Findings,
     as_json,
@@ -50,6 +51,7 @@ def page_of(results: Any, found: Findings, title: str | None, figures: bool) -> 
         page.section("What the data say", page.listing(statements, "reading")),
         _data(results),
         _estimates(results, found),
+        _terms(results, found, draw),
         _effects(results, found, draw),
         _identification(results, found, draw),
         _sensitivity(results, found, draw),
@@ -146,6 +148,26 @@ def _estimates(results: Any, found: Findings) -> str:
         )
     )
     return page.section("Estimates", *parts)
+
+
+def _terms(results: Any, found: Findings, draw: Draw) -> str:
+    """Penalised terms: their table, curves and effects of levels."""
+    if not results._has_terms:
+        return ""
+    cells = shrinkage.table_cells(results, found.alpha).rename_axis("term")
+    parts = [page.table(cells, "Effective degrees of freedom, standard deviations and tests")]
+    parts += [page.paragraph(note, "note") for note in shrinkage.notes(results)]
+    for name, kind in shrinkage.kinds(results).items():
+        make = results.plot_smooth if kind == "smooth" else results.plot_levels
+        what = "the curve with its band" if kind == "smooth" else "effects of the levels in order"
+        parts.append(
+            draw(
+                partial(make, name, alpha=found.alpha),
+                f"{name}: {what}, on the scale of the index.",
+                f"{name}: {what}.",
+            )
+        )
+    return page.section("Penalised terms", *parts)
 
 
 def _ends(alpha: float) -> tuple[str, str]:
@@ -401,6 +423,9 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     - ``accuracy``: rule, finer, difference, shift, simulated, replaced
     - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
       other models
+    - ``terms``: of penalised terms, null without any: kind, column, equation, start, rank, levels
+      (as text) or knots and constraint, penalty, estimated, vanished, edf, log_sd_error, lr, flat,
+      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters
     - ``notes``: sentences; ``versions``: of Python and the packages
 
     What does not exist is null; infinite numbers are "inf" or "-inf".

@@ -16,6 +16,7 @@ from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
 from ..post.intervals import check_alpha, widened
+from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
 from ..post.profile import profile as profile_along
@@ -30,6 +31,7 @@ from ..post.sensitivity import (
 )
 from ..tools import progress_bar
 from ..types import Floats
+from .effects import average_effect, check_probability, effect_columns
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -102,7 +104,27 @@ def sensitivity(
     >>> found.table["estimate"].is_monotonic_increasing
     True
     """
-    given = {"rho": rho, "error_corr": error_corr, "delta": delta}
+    return sensitivity_along(
+        self, {"rho": rho, "error_corr": error_corr, "delta": delta},
+        target=target, variable=variable, alpha=alpha, which=which, progress=progress, kept={},
+    )  # fmt: skip
+
+
+def sensitivity_along(
+    self: SelectionResults,
+    given: dict[str, Any],
+    *,
+    target: str,
+    variable: str | None,
+    alpha: float,
+    which: str,
+    progress: bool,
+    kept: dict[tuple[str, float], Any],
+) -> Sensitivity:
+    """:func:`sensitivity`, whose refits are put into ``kept`` and taken from there.
+
+    Several targets on one grid need its refits once.
+    """
     held = [name for name, values in given.items() if values is not None]
     if len(held) != 1:
         raise ValueError(f"give one of rho, error_corr and delta, got {held or 'none'}")
@@ -116,18 +138,25 @@ def sensitivity(
     if name == "delta":
         return _shifted(self, values, alpha)
     line = _fixing(self, name)
+    moving: str | Column | None = variable
+    if target == "margeff" and not self.model.in_partitions:
+        moving = next(each for each in effect_columns(self, which) if each.name == variable)
 
     def refit(grid: Floats) -> pd.DataFrame:
-        fitted = _refits(self, [line.at(float(v)) for v in grid])
+        new = [v for v in grid.tolist() if (name, v) not in kept]
+        if new:
+            found = _refits(self, [line.at(v) for v in new])
+            kept.update(((name, v), each) for v, each in zip(new, found, strict=True))
+        fitted = [kept[name, v] for v in grid.tolist()]
         lost = [float(v) for v, r in zip(grid, fitted, strict=True) if not r.converged]
         if lost:
             raise ValueError(
                 f"{name}: the refit at {lost[0]:.4g} did not converge; use a narrower range"
             )
         bar.update(len(grid))
-        rows = [_target(results, target, variable, which, alpha) for results in fitted]
+        rows = [_target(results, target, moving, which, alpha) for results in fitted]
         table = pd.DataFrame(rows, columns=[*SERIES[:1], "se", *SERIES[1:]], index=grid)
-        return table.assign(loglik=[results.llf for results in fitted])
+        return table.assign(loglik=[results._top for results in fitted])
 
     with progress_bar(progress, "sensitivity") as bar:
         table = refit(values).rename_axis(name)
@@ -184,11 +213,13 @@ def _check_target(
             raise ValueError(f"variable={variable!r}: target='prevalence' has none")
         return
     n_coef = self.model.k_outcome + self.model.k_select
-    names = (
-        self.model.param_names[:n_coef]
-        if target == "coef"
-        else list(self.get_margeff(which=which).names)
-    )
+    if target == "coef":
+        names = self.model.param_names[:n_coef]
+    elif self.model.in_partitions:
+        names = list(self.get_margeff(which=which).names)
+    else:
+        check_probability(which)
+        names = [column.name for column in effect_columns(self, which)]
     if variable not in names:
         raise ValueError(f"variable={variable!r} must be one of {names} for target={target!r}")
 
@@ -235,7 +266,7 @@ def _top(self: SelectionResults, line: _Line) -> float | None:
     if line.free is None or self._likelihood_refusal() is not None:
         return None
     if line.free == self.model.normalization or not self.converged:
-        return self.llf
+        return self._top
     found = self._maximum(line.free)
     return found.value if found.status.converged or found.status.boundary else None
 
@@ -310,7 +341,7 @@ def _worst_case(self: SelectionResults) -> tuple[float, float]:
 
 
 def _target(
-    results: Any, target: str, variable: str | None, which: str, alpha: float
+    results: Any, target: str, variable: str | Column | None, which: str, alpha: float
 ) -> tuple[float, float, float, float]:
     """Return the estimate, standard error and interval of the target."""
     if target == "prevalence":
@@ -320,6 +351,8 @@ def _target(
     if target == "coef":
         place = results.model.param_names.index(variable)
         estimate, error = float(results.params[place]), float(results.bse[place])
+    elif isinstance(variable, Column):
+        estimate, error = average_effect(results, which, variable)
     else:
         effects = results.get_margeff(which=which)
         place = list(effects.names).index(variable)
@@ -395,7 +428,7 @@ def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None
     if "error_corr" not in closed.dependence_names():
         return None
     return profile_along(
-        closed.path("error_corr"), self.llf, closed.names, alpha=alpha, widened=widened(self)
+        closed.path("error_corr"), self._top, closed.names, alpha=alpha, widened=widened(self)
     )
 
 
@@ -460,7 +493,7 @@ def profile(
     factor = widened(self) if param in closed.dependence_names() else 1.0
     with progress_bar(progress, "profile") as bar:
         return profile_along(
-            path, self.llf, closed.names,
+            path, self._top, closed.names,
             grid=values, alpha=alpha, widened=factor, tick=bar.update,
         )  # fmt: skip
 

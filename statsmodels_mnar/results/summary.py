@@ -18,6 +18,7 @@ from ..optimize.solution import Status
 from ..post.intervals import FEW
 from ..post.tests import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
+from . import shrinkage
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -28,7 +29,7 @@ _PROFILED = "profile intervals"
 
 
 def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
-    """One row for each parameter."""
+    """One row for each parameter that no term penalises."""
     names = results.model.param_names
     interval = np.asarray(results.conf_int(alpha=alpha))
     table = pd.DataFrame(
@@ -46,7 +47,7 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
     )
     if not results._is_likelihood:  # whose dependence is not tested against zero
         table.loc[table["equation"] == "dependence", ["statistic", "p_value"]] = np.nan
-    return table
+    return table[shrinkage.ordinary(results)]
 
 
 def glance(results: SelectionResults) -> pd.DataFrame:
@@ -245,6 +246,8 @@ def summary(
     if len(names) > c and results._is_likelihood:
         smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
     smry.tables.append(_dependence_table(results, alpha))
+    if results._has_terms:
+        smry.tables.append(_terms_table(results, alpha))
     if results._simulation_error is not None:
         smry.tables.append(results._simulation_error.summary(alpha).tables[0])
     smry.add_extra_txt(_footer(results))
@@ -294,6 +297,9 @@ def _params_table(
         np.asarray(results.conf_int(alpha))[cut],
     )
     shown = _terms(results, names)[cut]
+    kept = shrinkage.ordinary(results)[cut]
+    values = (results, *(part[kept] for part in values[1:]))
+    shown = [name for name, keep in zip(shown, kept, strict=True) if keep]
     profiled = results._by_profile(None) and not results._two_dependence_parameters()
     title = f"{title} ({_PROFILED})" if profiled else title
     table = summary_params(values, yname=None, xname=shown, alpha=alpha, use_t=False, title=title)
@@ -301,6 +307,14 @@ def _params_table(
         for row in table[1:]:
             row[3].data = ""
     return table
+
+
+def _terms_table(results: SelectionResults, alpha: float) -> SimpleTable:
+    cells = shrinkage.table_cells(results, alpha)
+    return SimpleTable(
+        cells.to_numpy().tolist(), headers=list(cells.columns), stubs=list(cells.index),
+        txt_fmt=dict(fmt_params, colwidths=8), title="Penalised terms",
+    )  # fmt: skip
 
 
 def _dependence_table(results: SelectionResults, alpha: float) -> SimpleTable:
@@ -361,7 +375,9 @@ def summary2(
     smry = EscapedSummary2()
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
-    table = tidy(results, alpha).set_axis(names, axis=0)
+    kept = shrinkage.ordinary(results)
+    table = tidy(results, alpha)
+    table = table.set_axis([n for n, keep in zip(names, kept, strict=True) if keep], axis=0)
     if not results._is_likelihood:
         table = table[table["equation"] != "dependence"]
     table = table.iloc[:, 2:]
@@ -370,6 +386,8 @@ def summary2(
     ]  # fmt: skip
     smry.add_df(table, float_format=float_format)
     smry.add_df(_dependence_frame(results, alpha), float_format=float_format)
+    if results._has_terms:
+        smry.add_df(shrinkage.table_cells(results, alpha))
     for line in _footer(results):
         smry.add_text(line)
     smry.add_title(title or f"Results: {type(results.model).__name__}")

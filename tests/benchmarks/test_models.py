@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.benchmarks import models
+from tests.benchmarks import formulas, models
 
 
 def test_both_comparisons_measure_the_same_problem():
@@ -29,6 +29,12 @@ def test_simulated_data_are_what_the_benchmark_says():
     assert data.W.shape == (5_000, 12)
     assert 0.6 < data.s.mean() < 0.7
     assert (np.isnan(data.y) == (data.s == 0)).all()
+
+
+def test_the_table_of_fits_by_formula_measures_all_sides():
+    found = formulas.table((300,), repeat=1)
+    assert found.columns.tolist()[:3] == list(formulas.SIDES)
+    assert (found > 0.0).all(axis=None)
 
 
 @pytest.mark.benchmark

@@ -8,7 +8,7 @@ import patsy
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from statsmodels_mnar.design import Design, Dropped, design_from_formula
+from statsmodels_mnar.design import Design, Dropped, design_from_formula, rebuild
 from statsmodels_mnar.errors import DesignError, MissingDataError, MissingOutcomeWarning
 
 
@@ -489,3 +489,26 @@ def test_nullable_weights_with_missing_values(data):
     data.loc[4, "count"] = pd.NA
     design = design_from_formula("y ~ x", "s ~ z", data, freq_weights=data["count"])
     assert_array_equal(design.kept, np.delete(np.arange(200), 4))
+
+
+@pytest.mark.parametrize(
+    "formula", ["~ g", "~ 0 + g", "~ x * g", "~ C(g) + x", "~ C(g, Treatment('b'))"]
+)
+def test_text_as_levels_is_the_design_of_patsy_itself(formula):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {"x": rng.normal(size=60), "k": rng.integers(0, 9, 60), "z": rng.normal(size=60)}
+    )
+    data["g"] = np.array(["c", "b", "a", "B"], dtype=object)[rng.integers(0, 4, 60)]
+    data["y"] = rng.integers(0, 2, 60).astype(float)
+    data.loc[::3, "y"] = np.nan
+    design = design_from_formula("y " + formula + " + k", "~ x + z", data)
+    expected = patsy.dmatrix(formula[1:] + " + k", data, return_type="dataframe")
+    assert list(design.outcome_names) == list(expected.columns)
+    assert_array_equal(design.X, expected.to_numpy())
+    assert design.outcome_spec is not None
+    some = data.iloc[[5, 17, 2]]
+    again = rebuild(design.outcome_spec, some)
+    assert_array_equal(again.to_numpy(), expected.loc[some.index].to_numpy())
+    with pytest.raises(DesignError, match="not seen"):
+        rebuild(design.outcome_spec, some.assign(g="new"))

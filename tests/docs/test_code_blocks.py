@@ -29,7 +29,7 @@ def pages_with_examples() -> list[Path]:
 LONG = (
     "identification", "comparison", "identification-report", "baselines", "many-fits",
     "why-biascorr", "plots", "exclusion", "selection-bias", "integration", "tables", "large-data",
-    "replication", "start",
+    "replication", "start", "machine-learning", "masking-study",
 )  # fmt: skip
 
 

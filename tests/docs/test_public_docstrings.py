@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from statsmodels.tools.docstring import NumpyDocString
 
 import statsmodels_mnar
 from examples import replication
-from statsmodels_mnar import baselines, comparison, datasets
+from statsmodels_mnar import baselines, comparison, datasets, learn
 from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
 from statsmodels_mnar.post.door import INSIDE
@@ -38,6 +39,11 @@ PUBLIC = {
     for package in PACKAGES
     for name in package.__all__
     if callable(getattr(package, name))  # FORMULAS and EXPERIMENTS are tables
+}
+PUBLIC |= {
+    f"learn.{name}": getattr(learn, name)
+    for name, module in learn._WHERE.items()
+    if find_spec(f"{learn.__name__}{module}")
 }
 # What users hold without ever importing it: their docstrings are read through `help`.
 RETURNED = (

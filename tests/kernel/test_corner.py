@@ -76,9 +76,7 @@ def test_the_half_line_goes_over_into_it(t):
     found = terms(a, b, t, y, order=2)
     form, at = ProbitForm(tol=1e-12), tensor([[t]])
     block = make_block(tensor(y), torch.ones(60))
-    # A rule for a correlation that still has nodes: those of a slightly smaller one are as many.
-    nodes = form.nodes(np.array([[math.copysign(CORNER, t)]]), CPU)
-    half = form._by_nodes(tensor(a)[None], tensor(b)[None], at[:, 0], block, nodes, 2)
+    half = form._by_half_line(tensor(a)[None], tensor(b)[None], at[:, 0], block, 2)
     likely = half.value[0] > -30.0  # below, second derivatives are differences of large numbers
     for one, other in ((found.value, half.value), (found.first, half.first)):
         torch.testing.assert_close(one[..., likely], other[..., likely], rtol=1e-8, atol=1e-8)

@@ -47,12 +47,16 @@ class TestGreeneSigmaOne(GenericMethods):
 
 
 class TestGreeneLoading(GenericMethods):
+    """On more rows: with few labels P-values are those of the profile likelihood."""
+
     model_class = GreeneSelectionLogit
     options = {"normalization": "loading"}  # noqa: RUF012
+    repeated = 4
 
 
 class TestProbit(GenericMethods):
     model_class = ProbitSelection
+    repeated = 4
 
 
 class PickleOfArrays(RemoveDataPickle):

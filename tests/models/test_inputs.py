@@ -211,7 +211,7 @@ def test_bad_integrations(data, integration):
 
 
 def test_probit_is_not_simulated(data):
-    with pytest.raises(ValueError, match="integrated by quadrature"):
+    with pytest.raises(ValueError, match="computed by quadrature"):
         model(data, cls=ProbitSelection, integration="simulation")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from statsmodels_mnar import (
@@ -15,7 +16,10 @@ from statsmodels_mnar import (
     Status,
     WeakIdentificationWarning,
 )
-from tests.studies.maximum import TOLERANCE, shortfalls, simulate
+from statsmodels_mnar.models import search
+from statsmodels_mnar.optimize.binary import fit_independent
+from statsmodels_mnar.optimize.maximize import maximize_batch
+from tests.studies.maximum import FORMS, TOLERANCE, shortfalls, simulate
 
 
 def check(seeds) -> None:
@@ -38,6 +42,29 @@ def test_few_sets_have_no_higher_point():
 @pytest.mark.slow
 def test_many_sets_have_no_higher_point():
     check(range(300))
+
+
+@pytest.mark.parametrize("form", ["loading", "probit", "sigma = 1"])
+def test_the_profile_is_ranked_as_by_fits_that_have_converged(form):
+    """Values of the grid are near those of finished fits, and their slopes those of the profile."""
+    for seed in (1, 5):
+        y, exog, exog_select = simulate(seed)
+        model_class, options = FORMS[form]
+        model = model_class(y, exog, exog_select=exog_select, **options)
+        objective, spec = model.objective(), model.parametrized
+        coef = fit_independent(model.rows, link=model.link).params
+        fixed = spec.values(np.zeros(spec.free.sum()))
+        starts = search.grid_starts(objective, coef, fixed, spec.free)
+        held = np.append(np.ones(len(coef), dtype=bool), np.zeros_like(spec.free))
+        at = len(coef) + int(np.argmax(spec.free))
+        begin = search._foreseen(objective, starts, coef)
+        rough = search._profile(search._coarse(objective), begin, held, at)
+        exact = maximize_batch(objective, starts, free=held)
+        for found, known in zip(rough, exact, strict=True):
+            assert found.value == pytest.approx(known.value, abs=0.02)
+            slope = objective.evaluate(known.params, 1).score[0, at].item()
+            unit = max(1.0, objective.form.outcome_units(known.params[len(coef) :]))
+            assert found.slope == pytest.approx(slope, abs=0.05 + 0.05 * abs(slope) * unit)
 
 
 def test_a_probit_fit_goes_to_the_limit_of_perfect_correlation():

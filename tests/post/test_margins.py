@@ -10,6 +10,7 @@ from statsmodels_mnar.kernel.forms import LoadingForm
 from statsmodels_mnar.post import margins
 from statsmodels_mnar.post import prediction as probabilities
 from statsmodels_mnar.post.margins import (
+    average_difference,
     average_effects,
     columns,
     held,
@@ -30,6 +31,7 @@ def rows():
     return Designs(np.column_stack([one, x, d, k]), np.column_stack([z, one, k, x]))
 
 
+ONE_FREE = np.array([True])
 NAMES = ("const", "x", "d", "k"), ("z", "const", "k", "x")
 
 
@@ -136,3 +138,18 @@ def test_moves_follow_the_kind_of_variable():
     np.testing.assert_allclose(move.width[2], move.high[2] - move.low[2])
     (move,) = moves(pd.Series([5.0], name="x"))
     assert move.low < 5.0 < move.high
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_dummy_is_flipped_from_the_value_it_has(rows, log):
+    """The row's own value is one of the two: the difference is that of both rows made anew."""
+    rng = np.random.default_rng(1)
+    beta, gamma = rng.standard_normal((2, 4)) / 2.0
+    quantity = Quantity(LoadingForm(), "mean-unselected", beta, gamma, np.array([0.8]), ONE_FREE)
+    column = next(each for each in columns(rows, *NAMES) if each.kind == "dummy")
+    weights = rng.random(200)
+    value, jacobian = average_effects(quantity, rows, [column], weights, log=log)
+    low, high, width = column.ends(rows)
+    expected = average_difference(quantity, low, high, weights / width, log=log)
+    assert value[0] == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(jacobian[0], expected[1], rtol=1e-9, atol=1e-12)

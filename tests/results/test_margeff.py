@@ -439,7 +439,7 @@ def test_wrong_choices_are_refused(loading, data):
         ({"weights": -np.ones(800)}, "not negative"),
         ({"variables": ["x1"], "at": "mean"}, "at='mean'"),
         ({"variables": ["q"]}, "variables has 'q'"),
-        ({"variables": []}, "variables names nothing"),
+        ({"variables": []}, "variables names no column"),
         ({"variables": ["z"]}, "variables has 'z'"),
         ({"data": data}, "variables="),
     ):

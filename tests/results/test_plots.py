@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 from statsmodels.stats.proportion import proportion_confint
 
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, compare
 from statsmodels_mnar.comparison import plot_coefficients
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.post.intervals import widened
 from statsmodels_mnar.post.metrics import calibration_bins
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -146,7 +147,8 @@ def test_shaded_region_of_a_sensitivity_is_the_profile_interval(results):
     ax = results.plot_sensitivity(error_corr=np.linspace(-0.9, 0.9, 19), target="prevalence")
     (region,) = ax.collections
     edges = region.get_paths()[0].vertices[:, 0]
-    interval = results.profile("error_corr").interval  # in the same, the loading form
+    plain = chi2.sf(chi2.ppf(0.95, 1) / widened(results), 1)  # of the set that is not widened
+    interval = results.profile("error_corr", alpha=plain).interval  # in the same, the loading form
     np.testing.assert_allclose([edges.min(), edges.max()], interval, atol=0.01)
     bounds = line(ax, "worst-case bounds").get_ydata()[0]
     assert bounds == results.sensitivity(delta=[0.0], target="prevalence").bounds[0]

@@ -19,9 +19,11 @@ from statsmodels_mnar import (
     Status,
 )
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.kernel.forms import LoadingForm
 from statsmodels_mnar.models import fitting
 from statsmodels_mnar.montecarlo import fit_many
 from statsmodels_mnar.optimize import solution as accuracy_module
+from statsmodels_mnar.optimize.binary import fit_independent
 from statsmodels_mnar.optimize.maximize import maximize
 
 SIGMA_FIXED = {"normalization": {"sigma": 2.0}}
@@ -207,3 +209,22 @@ def test_predictions_do_not_depend_on_the_rule_of_the_fit(simulated):
         own = results.predict(X, W, transform=False, which=which)
         exact = other.predict(results.params, X, W, which=which)
         np.testing.assert_allclose(own, exact, rtol=1e-9)
+
+
+def test_a_part_of_many_rows_tells_what_all_of_them_do(monkeypatch):
+    """By a rule of two digits, whose error is there to be found."""
+    simulated = simulate_greene(3_000, sigma=1.0, rho=0.7, rng=3)
+    model = GreeneSelectionLogit.from_formula(
+        simulated.formula, simulated.select_formula, simulated.data
+    )
+    own = model.objective().with_form(LoadingForm(1e-2))
+    solution = maximize(own, np.append(fit_independent(own.rows).params, 0.5))
+    finer, free = model.objective(), np.ones(own.n_params, dtype=bool)
+    everything = accuracy_module.measure(own, finer, solution, free, maximum=True)
+    monkeypatch.setattr(accuracy_module, "_ALL", 2_000)
+    monkeypatch.setattr(accuracy_module, "_DRAWN", 1_000)
+    monkeypatch.setattr(accuracy_module, "_EXTREME", 100)
+    part = accuracy_module.measure(own, finer, solution, free, maximum=True)
+    assert abs(everything[0]) > 1e-9
+    assert part[0] == pytest.approx(everything[0], rel=0.5)
+    assert part[1] == pytest.approx(everything[1], rel=0.7)

@@ -1,4 +1,4 @@
-"""Masks do what they say, and the scores are right."""
+"""The masked study of the replication: its data, and its tables against the oracle."""
 
 from __future__ import annotations
 
@@ -12,57 +12,11 @@ from examples.replication.masked import (
     SCORES,
     _rows,
     across,
-    auc,
     draw,
     losses,
-    marginal_effects,
-    mask,
     one_mask,
     scores,
 )
-
-
-@pytest.fixture(scope="module")
-def population():
-    rng = np.random.default_rng(0)
-    risk = rng.standard_normal(40_000)
-    return (rng.random(40_000) < expit(risk)).astype(float), risk
-
-
-@pytest.mark.parametrize("strength", MECHANISMS.values())
-def test_half_of_the_labels_are_kept(population, strength):
-    s, _ = mask(*population, strength, np.random.default_rng(1))
-    assert s.mean() == pytest.approx(0.5)
-
-
-def test_strength_is_the_labels_effect_given_the_covariates(population):
-    """A probit of s on (r, z, y) has the documented coefficients; the cut-off none of y."""
-    from statsmodels.discrete.discrete_model import Probit
-
-    y, risk = population
-    for strength in (0.0, 1.0):
-        s, z = mask(y, risk, strength, np.random.default_rng(2))
-        columns = np.column_stack([np.ones(len(y)), risk, z, y])
-        fit = Probit(s, columns).fit(disp=False)
-        expected = np.array([1.0 / risk.std(), 1.0, strength / y.std()])
-        assert (np.abs(fit.params[1:] - expected) < 4 * fit.bse[1:]).all()
-    s, _ = mask(y, risk, None, np.random.default_rng(2))
-    assert risk[s == 1].min() > risk[s == 0].max()
-
-
-def test_auc_counts_pairs():
-    rng = np.random.default_rng(3)
-    score, y = rng.integers(0, 5, 60).astype(float), rng.integers(0, 2, 60).astype(float)
-    pairs = score[y == 1][:, None] - score[y == 0][None]
-    assert auc(score, y) == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean())
-
-
-def test_marginal_effects_of_a_logit():
-    rng = np.random.default_rng(4)
-    X, beta = np.column_stack([np.ones(50), rng.standard_normal((50, 2))]), np.array([0.3, 1, -2])
-    p = expit(X @ beta)
-    found = marginal_effects(lambda design: expit(design @ beta), X)
-    np.testing.assert_allclose(found, (p * (1 - p)).mean() * beta[1:], rtol=1e-6)
 
 
 @pytest.fixture
@@ -88,7 +42,7 @@ def test_selection_models_help_where_labels_are_missing_not_at_random(made_rows)
     for method in ("Greene", "ProbitSelection"):
         assert errors.loc[method, "MNAR 1"] < 0.3 * errors.loc["naive", "MNAR 1"]
     assert errors.loc["IPW", "MNAR 1"] > errors.loc["naive", "MNAR 1"] * 0.9
-    assert frame.loc[frame["method"] == "oracle", "ame_error"].eq(0).all()
+    assert frame.loc[frame["method"] == "oracle", "effects_error"].eq(0).all()
 
 
 def test_losses_are_against_the_oracle_of_the_same_data_and_mechanism():
@@ -111,7 +65,7 @@ def test_losses_are_against_the_oracle_of_the_same_data_and_mechanism():
         assert row["accuracy lost"] == oracle["accuracy"] - own["accuracy"]
         assert row["AUC lost"] == oracle["auc"] - own["auc"]
         assert row["Brier added"] == own["brier"] - oracle["brier"]
-        assert row["AME error"] == own["ame_error"]
+        assert row["effects error"] == own["effects_error"]
     means = across(lost)
     assert means["mechanism"].tolist() == [m for m in MECHANISMS for _ in range(2)]
     first = lost[(lost["mechanism"] == "MAR") & (lost["method"] == "naive")]
