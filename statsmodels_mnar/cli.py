@@ -340,8 +340,8 @@ def run_predict(args: argparse.Namespace) -> str:
     if results.model.design.outcome_spec is None:
         raise ValueError(
             f"{args.results}: has no record of what its formulas learned, because they use "
-            "functions of their own or the file is of version 0.1; fit again, or predict in Python "
-            "with from_json(..., model=)"
+            "penalised terms or functions of their own, or the file is of version 0.1; predict in "
+            "Python with from_json(..., model=)"
         )
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:
