@@ -14,6 +14,7 @@ highest point of all is the fit.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -286,12 +287,13 @@ def _between(objective: Objective, fitted: list[_Tried], i: int, at: int) -> Flo
     found = first.params.copy()
     value = form.at_corr(np.array([u])) if even else None
     found[at] = u if value is None else value[0]
-    scales = [form.outcome_units(tried.params[n_coef:]) for tried in (first, last)]
+    units = _units(objective)
+    scales = [units(tried.params[n_coef:]) for tried in (first, last)]
     coefs = [tried.params[:n_coef].copy() for tried in (first, last)]
     for coef, scale in zip(coefs, scales, strict=True):
         coef[: objective.p] /= scale
     found[:n_coef] = (1.0 - share) * coefs[0] + share * coefs[1]
-    found[: objective.p] *= form.outcome_units(found[n_coef:])
+    found[: objective.p] *= units(found[n_coef:])
     return found
 
 
@@ -314,10 +316,20 @@ def _to_the_bounds(objective: Objective, fitted: list[_Tried], held: Mask, at: i
     return [*reversed(at_bound[-1]), *fitted, *at_bound[1]]
 
 
+def _units(objective: Objective) -> Callable[[Floats], float]:
+    """What outcome coefficients are multiplied by as the dependence changes.
+
+    Beside an offset, whose unit does not change, they are left as they are.
+    """
+    if isinstance(objective.rows, Rows) and bool(objective.rows.offset.any()):
+        return lambda values: 1.0
+    return objective.form.outcome_units
+
+
 def _moved(objective: Objective, params: Floats, values: list[float]) -> Floats:
     """(m, P) with the one dependence parameter at these values, coefficients in their units."""
     starts = params.copy()
-    units = objective.form.outcome_units
+    units = _units(objective)
     scales = [units(np.array([v])) / units(s[-1:]) for v, s in zip(values, starts, strict=True)]
     starts[:, : objective.p] *= np.array(scales)[:, None]
     starts[:, -1] = values
@@ -426,7 +438,8 @@ def grid_starts(
         lnsigma = np.linspace(*_LNSIGMA, len(u)) if free[0] else np.full(len(u), fixed[0])
         grid = np.column_stack([lnsigma, u if free[1] else np.full(len(u), fixed[1])])
     rows = np.column_stack([np.tile(coef, (len(grid), 1)), grid])
-    rows[:, : objective.p] *= np.array([[form.outcome_units(values)] for values in grid])
+    units = _units(objective)
+    rows[:, : objective.p] *= np.array([[units(values)] for values in grid])
     return rows
 
 

@@ -423,7 +423,7 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     - ``accuracy``: rule, finer, difference, shift, simulated, replaced
     - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
       other models
-    - ``terms``: of penalised terms, null without any: kind, column, equation, start, rank, levels
+    - ``penalised_terms``: null without any: kind, column, equation, start, rank, levels
       (as text) or knots and constraint, penalty, estimated, vanished, edf, log_sd_error, lr, flat,
       flat_df; ``free_shares`` (effective degrees of freedom) of all parameters
     - ``notes``: sentences; ``versions``: of Python and the packages

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
+from statsmodels_mnar.kernel import forms, integration
 from statsmodels_mnar.kernel import full_line as fullline
 from statsmodels_mnar.kernel import half_line as halfline
-from statsmodels_mnar.kernel import forms, integration
 from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
 from statsmodels_mnar.kernel.integration import DRAW_KINDS, Quadrature, Simulation, normal_draws
 from statsmodels_mnar.kernel.links import LOGIT, PROBIT

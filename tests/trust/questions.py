@@ -621,6 +621,7 @@ KEYWORDS: dict[str, Callable[[], Any]] = {
     ),
     "BiasCorrLogit.from_target": lambda: from_target(**TYPO),
     "BiasCorrLogit.from_target_arrays": lambda: BiasCorrLogit.from_target_arrays(**PARTS, **TYPO),
+    "OracleLogit": lambda: OracleLogit(**arrays_of(BASE), **TYPO),
     "Baseline.from_formula": lambda: NaiveLogit.from_formula(OUTCOME, SELECT, BASE, **TYPO),
     "compare": lambda: compare(OUTCOME, SELECT, BASE, **TYPO),
     "SelectionResults.bootstrap": lambda: formulas().bootstrap(3, **TYPO),
@@ -670,7 +671,7 @@ TABLES: dict[str, tuple[Any, str]] = {
     "a header alone": (b"y,x,w,z,s\n", "has no rows"),
     "a quote that does not end": (b'y,x\n"1,2\n', "not a table separated by ','"),
     "bytes that are no text": (b"\xff\xfe\x00\x81" * 50, "not a text file in UTF-8"),
-    "semicolons": (b"y;x;w;z;s\n1;2;3;4;1\n", "use --sep ';'"),
+    "two separators": (b"y;x;w;z;s\n1;2;3;4;1\n1,2,3,4,0\n", "not a table separated by ';'"),
     "rows of different lengths": (b"y,x\n1,2\n1,2,3,4\n", "not a table separated by ','"),
 }
 for _name, (_table, _text) in TABLES.items():
