@@ -47,6 +47,7 @@ _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as
 _LARGER = 8  # times as many rows on which its tops are climbed
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
+_LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
 _SAME_HUMP = 0.25  # the same across the forms of the free model, which share their humps
 _HOPELESS = 12.0  # log-likelihood by which a sample's maximum may fall behind on all rows
 
@@ -452,12 +453,18 @@ def distinct(objective: Objective, found: list[Solution]) -> tuple[Solution, ...
     at = [solution for solution in found if ended_well(solution)]
     kept: list[Solution] = []
     for solution in at or found[:1]:
-        u = _atcorr(objective, solution)
-        if all(abs(u - _atcorr(objective, other)) > _SAME for other in kept):
+        if not any(_same_top(objective, other, solution) for other in kept):
             kept.append(solution)
     if at and comparable(found[0]) > comparable(at[0]) + 1e-6:
         kept.insert(0, found[0])  # higher than every maximum, though it has not converged
     return tuple(kept)
+
+
+def _same_top(objective: Objective, higher: Solution, lower: Solution) -> bool:
+    """Whether two climbs ended at one maximum, which may reach to a corner that is as high."""
+    u, v = _atcorr(objective, higher), _atcorr(objective, lower)
+    level = lower.status.boundary and comparable(higher) - comparable(lower) < _LEVEL
+    return abs(u - v) <= _SAME or (level and u * v > 0.0)
 
 
 def _atcorr(objective: Objective, solution: Solution) -> float:
