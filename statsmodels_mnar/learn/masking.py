@@ -25,7 +25,7 @@ from ..baselines import (
     ScoreBandAugmentation,
 )
 from ..baselines.base import regress
-from ..design import design_from_formula
+from ..design import design_from_formula, refuse_penalised
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..post import metrics
 from ..post.intervals import check_alpha
@@ -546,6 +546,7 @@ def masking_study(
     right = f"~{formula.partition('~')[2]}" if select_formula is None else select_formula
     env = env + 1 if isinstance(env, int) and env >= 0 else env
     design = design_from_formula(formula, right, data, env=env)
+    refuse_penalised(design, "masking_study")
     seen = design.labelled
     index = None
     if not seen.all():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 _POINTS = 100  # of a curve
+_SMALL = 50  # rows of a level, below which the dependence is biased (docs/howto/decision-makers)
 _MOST_NAMED = 60  # levels of which a picture shows the names
 
 
@@ -525,6 +526,20 @@ def notes(self: SelectionResults) -> list[str]:
         "penalties='estimated' does not). chi2 of re() tests that the variance is zero (half a "
         "point mass at zero, half chi2(1)), that of smooth() that the curve is flat (Wald)."
     ]
+    rows = {"outcome": self.nobs_selected, "select": self.nobs}
+    small = [
+        name
+        for name, kind, equation, levels in zip(
+            found.names, found.kinds, found.equations, found.ranks, strict=True
+        )
+        if kind == "re" and rows[equation] / levels < _SMALL
+    ]
+    if small and self._form.free.any():
+        lines.append(
+            f"The levels of {', '.join(small)} have fewer than {_SMALL} rows on average: effects "
+            "and dependence are estimated at a joint mode, which then exaggerates the dependence. "
+            "Compare a fit with the rate of the level's other rows in place of re()."
+        )
     gone = [name for name, flag in zip(found.names, found.vanished, strict=True) if flag]
     if gone:
         lines.append(

@@ -20,6 +20,7 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.baselines import NaiveLogit
 from statsmodels_mnar.design import design_from_arrays, design_from_formula, rebuild
+from statsmodels_mnar.learn import masking_study
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +215,8 @@ def test_methods_without_penalties_refuse_terms(data):
     for method in (NaiveLogit, BiasCorrLogit):
         with pytest.raises(DesignError, match=rf"{method.__name__} takes no penalised.*re\(g\)"):
             method.from_formula(*formulas)
+    with pytest.raises(DesignError, match=r"masking_study takes no penalised"):
+        masking_study(data, "y ~ x", "s ~ v + re(g)", repeats=1)
     with pytest.raises(DesignError, match=r"re\(g\).*fitted in memory"):
         ProbitSelection.from_formula(*formulas, execution=Execution())
 

@@ -263,6 +263,13 @@ def test_summaries_show_terms_once(results):
     assert "Penalised terms" in results.summary().as_latex()
 
 
+def test_small_groups_are_named_in_the_summary(results):
+    small = simulate_interviewers(600, groups=20, rng=0).data
+    fit = ProbitSelection.from_formula("y ~ x2", "s ~ z + re(interviewer)", small).fit()
+    assert "fewer than 50 rows on average" in " ".join(str(fit.summary()).split())
+    assert "fewer than 50 rows" not in " ".join(str(results.summary()).split())
+
+
 @pytest.mark.full
 def test_refits_hold_penalties_or_estimate_them(results):
     held = results.bootstrap(8, rng=0)
