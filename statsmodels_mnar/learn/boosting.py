@@ -651,7 +651,7 @@ def best_loading(
     --------
     >>> loading, values = best_loading(lambda x: -((x - 1.5) ** 2), unit=1.8)
     >>> round(loading, 2), len(values)
-    (1.5, 5)
+    (1.45, 4)
     """
     known: dict[float, float] = {}
 

@@ -81,7 +81,7 @@ class SelectionLoss:
     >>> loss = SelectionLoss()(outcome, select, y, loading=1.0)
     >>> loss.backward()
     >>> loss.item(), outcome.grad.tolist()
-    (1.0864..., [-0.1200..., 0.1938..., 0.0])
+    (1.1987..., [-0.1020..., 0.2118..., -0.0])
     """
 
     link: str = "logit"
@@ -160,7 +160,7 @@ class SelectionLoss:
         >>> from statsmodels_mnar.learn import SelectionLoss
         >>> found = SelectionLoss().rows([0.0, 0.0], [0.0, 0.0], [1, -1], loading=0.0)
         >>> found.value.round(4).tolist(), found.gradient.round(4).tolist()
-        ([1.3863, 0.6931], [[-0.5, -0.7979, -0.3989], [0.0, 0.7979, 0.0]])
+        ([1.3863, 0.6931], [[-0.5, -0.7979, -0.3989], [-0.0, 0.7979, -0.0]])
         """
         rows = LossRows.read(torch.as_tensor(outcome), torch.as_tensor(select), y)
         terms = self._terms(rows, float(loading), 2)
@@ -193,8 +193,8 @@ class SelectionLoss:
         >>> for which in ("population", "labelled", "unlabelled"):
         ...     print(which, loss.probability(at, at, loading=1.5, which=which).round(3))
         population [0.5]
-        labelled [0.723]
-        unlabelled [0.277]
+        labelled [0.734]
+        unlabelled [0.266]
         """
         names = {
             "population": "mean",
@@ -248,7 +248,7 @@ class SelectionLoss:
         ...     "lightgbm", loading=0.0, equation="outcome", other=np.zeros(2)
         ... )
         >>> fobj(np.zeros(2), Data())[0].tolist()
-        [-0.5, 0.0]
+        [-0.5, -0.0]
         """
         check_booster(booster)
         columns = _columns(equation, other)

@@ -37,6 +37,9 @@ _LONGEST = 3.0  # step of log lambda
 _RANGE = math.log(1e7)  # of log lambda about the penalty that weighs as much as the data
 _NOTHING = 0.05  # effective degrees of freedom of what is penalised, below which zero is tried
 _HALVINGS = 8
+# Of the marginal likelihood, whose log determinant follows estimates 1e-6 standard errors from the
+# maximum.
+_ROUNDING = 1e-6
 _NEAR = 0.5  # steps of log lambda whose estimates begin on the tangent of the last ones
 _STEP = 1e-3  # of the differences that give c_j, in the largest change of a unit-size column
 
@@ -254,7 +257,7 @@ def choose(
             step = np.where(open_, step, 0.0)
             near = step * (np.abs(step) < _NEAR)  # beyond, the tangent leads astray
             there, new = evaluate(rho + step, solution.params + near @ at.moves)
-            if new is not None and new.value >= at.value - 1e-7 * (1.0 + abs(at.value) * 1e-3):
+            if new is not None and new.value >= at.value - _ROUNDING * (1.0 + abs(at.value) * 1e-3):
                 break
             halvings -= 1
             if halvings == 0 or leap.any():

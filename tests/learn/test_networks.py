@@ -58,7 +58,7 @@ def test_linear_networks_come_near_the_selection_logit():
     y = np.where(sim.data["s"] == 1, sim.data["y"], np.nan)
     linear = NeuralSelectionClassifier(
         lambda p: nn.Linear(p, 1), lambda p: nn.Linear(p, 1), outcome_features=["x1", "x2"],
-        learning_rate=0.03, max_epochs=60, weight_decay=0.0, validation_fraction=0.05,
+        learning_rate=0.03, max_epochs=60, weight_decay=0.0,
     )  # fmt: skip
     linear.fit(sim.data[["x1", "x2", "z"]], y)
     p = linear.predict_proba(sim.data[["x1", "x2", "z"]])[:, 1]

@@ -589,7 +589,8 @@ def pair(data):
 )
 def test_average_predictions_and_effects_are_summed_over_partitions(which, pair):
     expected, found = (r.get_prediction(which=which, average=True) for r in pair)
-    np.testing.assert_allclose(found.summary_frame(), expected.summary_frame(), rtol=1e-9)
+    # Each fit is within 1e-6 standard errors of the maximum.
+    np.testing.assert_allclose(found.summary_frame(), expected.summary_frame(), rtol=1e-7)
     for at in ("overall", "mean", "zero"):
         for method in ("dydx", "eydx"):
             expected, found = (r.get_margeff(at=at, method=method, which=which) for r in pair)

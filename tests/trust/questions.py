@@ -671,7 +671,10 @@ TABLES: dict[str, tuple[Any, str]] = {
     "a header alone": (b"y,x,w,z,s\n", "has no rows"),
     "a quote that does not end": (b'y,x\n"1,2\n', "not a table separated by ','"),
     "bytes that are no text": (b"\xff\xfe\x00\x81" * 50, "not a text file in UTF-8"),
-    "two separators": (b"y;x;w;z;s\n1;2;3;4;1\n1,2,3,4,0\n", "not a table separated by ';'"),
+    "two separators": (
+        b"y;x;w;z;s\n1;2;3;4;1\n1,2,3,4,0\n",
+        "line 3 has 1 fields and the header 5",
+    ),
     "rows of different lengths": (b"y,x\n1,2\n1,2,3,4\n", "not a table separated by ','"),
 }
 for _name, (_table, _text) in TABLES.items():
