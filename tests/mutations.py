@@ -211,11 +211,11 @@ MUTATIONS = (
     ),
     # -- the optimiser
     Mutation(
-        "Newton: half a step", "optimize.newton:trust_region_step", returned(times(0.5)),
+        "Newton: half a step", "optimize.maximize:trust_region_step", returned(times(0.5)),
         "optimize/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
     ),
     Mutation(
-        "Newton: stops at once", "optimize.newton:judge",
+        "Newton: stops at once", "optimize.maximize:judge",
         returned(lambda at: at._replace(maximum=at.maximum | True, distance=0.0 * at.distance)),
         "optimize/test_optimizers.py",
     ),
