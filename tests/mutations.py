@@ -248,7 +248,7 @@ MUTATIONS = (
         field("by_mean", times(0.0)), JACKKNIFE,
     ),
     Mutation(
-        "independence: likelihood ratio without its 2", "post.tests:likelihood_ratio",
+        "independence: likelihood ratio without its 2", "post.dependence:likelihood_ratio",
         field("statistic", times(0.5)),
         "models/test_free.py::test_score_test_is_the_same_for_every_normalization_and_close_to_lr",
     ),

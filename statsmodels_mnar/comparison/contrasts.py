@@ -11,7 +11,8 @@ import numpy as np
 from ..kernel.forms import single_form
 from ..post import tests
 from ..post.covariance import influence_covariance, invert, param_influence
-from ..post.tests import Correction, ExclusionTest, HausmanTest, VuongTest, is_nested
+from ..post.dependence import ExclusionTest
+from ..post.tests import Correction, HausmanTest, VuongTest, is_nested
 from ..results.fitted import SelectionResults
 from ..types import Floats
 from .compare import average_effects, independent_mean, unwrapped

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import numpy as np
@@ -30,6 +31,8 @@ from ..optimize.binary import (
     largest_index,
 )
 from ..optimize.objective import Evaluation, Likelihood, Objective, sample_positions
+from ..optimize.solution import Callback, Step
+from ..tools import progress_bar
 from .checkpoint import Fingerprint, Journal, Marks, marks_of, signature, sum_of
 from .execution import Partitions
 
@@ -379,3 +382,38 @@ def _evaluate(rows: Rows, form: Form, theta: Tensor, order: int) -> tuple[Tensor
 def _opg(rows: Rows, form: Form, theta: Tensor, sampling: bool) -> tuple[Tensor]:
     weights = rows.weight * rows.weight if sampling else rows.weight
     return (Objective(rows, form).opg(theta, weights),)
+
+
+# -- what is shown and kept of the passes of a fit -------------------------------------------------
+
+
+class Passes:
+    """A checkpoint and, with ``disp``, a line for each pass over rows in partitions.
+
+    A line has the rows done and to do, rows per second and the time left, and the log-likelihood
+    before the pass.
+    """
+
+    def __init__(
+        self, rows: PartitionedRows, disp: bool, checkpoint: str | Path | None = None
+    ) -> None:
+        self.session, self.disp, self.text = rows.session, bool(disp), "start values"
+        self.before = replace(rows.session)
+        journal = None if checkpoint is None else Journal(checkpoint, rows.fingerprint)
+        self.during = Session(journal, self._watch if disp else None)
+
+    def _watch(self, results: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
+        with progress_bar(True, self.text, sum(sizes), unit=" rows", unit_scale=True) as bar:
+            for result, size in zip(results, sizes, strict=True):
+                bar.update(size)
+                yield result
+
+    def _show(self, step: Step) -> None:
+        self.text = f"iteration {step.iteration + 1}, log-lik {step.value:.6f}"
+
+    def __enter__(self) -> Callback | None:
+        self.session.journal, self.session.watch = self.during.journal, self.during.watch
+        return self._show if self.disp else None
+
+    def __exit__(self, *error: object) -> None:
+        self.session.journal, self.session.watch = self.before.journal, self.before.watch

@@ -52,8 +52,8 @@ from .first_stage import (
     train_partitioned,
     train_resampled,
 )
-from .fitting import SEPARATION_ROWS
 from .greene import GreeneSelectionLogit
+from .search import SEPARATION_ROWS
 from .selection import SelectionModel
 from .target import FromTarget
 

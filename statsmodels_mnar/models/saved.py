@@ -27,9 +27,8 @@ from ..optimize.maximize import Method
 from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
-from ..post.dependence import Normalization
+from ..post.dependence import ExclusionTest, IndependenceTest, Normalization
 from ..post.intervals import Across
-from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
 from ..results.fitted import Fit, SelectionResultsWrapper
 from ..results.shrinkage import TermFacts, labels

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..kernel.forms import FreeForm, outcome_scale
+from ..kernel.integration import is_integer, is_number
 from ..kernel.threads import one_thread
 from .batches import resampled
 from .first_order import quasi_newton, sgd
@@ -115,6 +116,37 @@ def as_optimizer(method: Any) -> Optimizer:
     if not isinstance(method, str) or method not in OPTIMIZERS:
         raise ValueError(f"method={method!r} is unknown; use one of {list(OPTIMIZERS)}")
     return OPTIMIZERS[method]
+
+
+def check_options(
+    method: str,
+    options: dict[str, Any],
+    penalty: float,
+    maxiter: int | None = None,
+    callback: Any = None,
+) -> None:
+    """Refuse what the method does not take, misspelled keywords among them."""
+    optimizer = as_optimizer(method)
+    unknown = set(options) - optimizer.options
+    if unknown:
+        raise TypeError(
+            f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
+            f"{sorted(optimizer.options)}"
+        )
+    if maxiter is not None and not (is_integer(maxiter) and maxiter > 0):
+        raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
+    n_starts = options.get("n_starts", 2)
+    if not (is_integer(n_starts) and n_starts >= 2):
+        raise ValueError(f"n_starts={n_starts!r} must be an integer of at least 2")
+    if not (is_number(penalty) and 0 <= penalty < np.inf):
+        raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+    gtol = options.get("gtol")
+    if gtol is not None and not (is_number(gtol) and 0 < gtol < np.inf):
+        raise ValueError(f"gtol={gtol!r} must be a positive number")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback={callback!r} must be a function of a Step")
+    if penalty and not optimizer.penalised:
+        raise ValueError(f"penalty={penalty!r}: method={method!r} takes weight_decay instead")
 
 
 def stops_early(method: Any) -> bool:

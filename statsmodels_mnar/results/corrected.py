@@ -11,10 +11,10 @@ import pandas as pd
 from ..bias_theory import BiasCondition
 from ..optimize.maximize import stops_early
 from ..post.covariance import Covariance
+from ..post.dependence import ExclusionTest
 from ..post.door import SoftModel
 from ..post.metrics import auc
 from ..post.stacked import Stages, stacked_covariance, stacked_influence
-from ..post.tests import ExclusionTest
 from ..types import Floats
 from .fitted import SelectionResults
 

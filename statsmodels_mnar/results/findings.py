@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..design.recorded import record
+from ..post.dependence import ExclusionTest, IndependenceTest, p_text
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
-from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import shrinkage, summary
 from .effects import MarginalEffects
 from .robustness import sensitivity_along

@@ -11,18 +11,22 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from statsmodels.stats.contrast import WaldTestResults
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import find_excluded
+from ..design.checks import nearly_collinear
 from ..design.chunks import SavedDesign
+from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import Dependence, FreeForm, single_form
 from ..kernel.links import PROBIT
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
-from ..post import covariance, intervals, tests
+from ..post import covariance, intervals
 from ..post import dependence as latent
+from ..post.dependence import ExclusionTest, IndependenceTest
 from ..post.intervals import Across, check_alpha
 from ..post.paths import Closed
-from ..post.tests import ExclusionTest, IndependenceTest, is_nested
+from ..post.tests import is_nested
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if not np.isfinite(cov).all() and self._is_likelihood:
         gamma, cov = _selection_apart(self)
     shrunk = _shrunk_covariance(self, select) if self._has_terms else None
-    return tests.exclusion(
+    return latent.exclusion(
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
@@ -124,16 +128,16 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         )
     if method == "lr":
         _check_likelihood(self, "method='lr'")
-        return tests.likelihood_ratio(self.llf, self._ll_ignorable())
+        return latent.likelihood_ratio(self.llf, self._ll_ignorable())
     if method == "score":
-        return tests.score(
+        return latent.score(
             self.model.rows,
             self._fit_info.independent,
             link=self.model.link,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
-    return tests.wald(float(np.asarray(self.params)[-1]), variance)
+    return latent.wald(float(np.asarray(self.params)[-1]), variance)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:
@@ -153,7 +157,7 @@ def _ll_ignorable(self: SelectionResults) -> float:
         if kind == "probit":
             return probit
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return tests.free_without_dependence(objective, self._fit_info.independent, probit)
+        return latent.free_without_dependence(objective, self._fit_info.independent, probit)
 
     return self._summary_cache("ignorable", compute)  # outlives the data
 
@@ -489,6 +493,39 @@ def _weakness(self: SelectionResults) -> str | None:
         f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
         f"scale with normalization={self._scale_remedy()}."
     )
+
+
+def warn_about(results: SelectionResults) -> None:
+    """Say what a user must know before reading a number."""
+    solution = results.solution
+    if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
+        free = results.model.normalization == "free"
+        simpler = ", or a simpler normalization such as 'loading'" if free else ""
+        warn(
+            f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
+            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
+            f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
+            ConvergenceWarning,
+        )
+    penalties = results._fit_info.penalties
+    if penalties is not None and not penalties.converged and results.converged:
+        warn(
+            f"penalties of re() and smooth() were not settled in {penalties.n_updates} updates: "
+            "the marginal likelihood still rises. Fix one of them (sd=, penalty=), or drop a term.",
+            ConvergenceWarning,
+        )
+    if solution.status is Status.FLAT:
+        warn(
+            f"{solution.status.value}. It is held at an error correlation of "
+            f"{results.error_corr:.3f}; look at others with sensitivity(error_corr=...).",
+            WeakIdentificationWarning,
+        )
+    coarse = results.accuracy.note if results.accuracy is not None else None
+    if coarse is not None:
+        warn(coarse, IntegrationAccuracyWarning)
+    for message in (results._weakness, results._doubt()):
+        if message is not None:
+            warn(message, WeakIdentificationWarning)
 
 
 def maxima(self: SelectionResults) -> pd.DataFrame:

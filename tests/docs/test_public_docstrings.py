@@ -19,12 +19,12 @@ from examples import replication
 from statsmodels_mnar import baselines, comparison, datasets, learn
 from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
+from statsmodels_mnar.post.dependence import IndependenceTest
 from statsmodels_mnar.post.door import INSIDE
 from statsmodels_mnar.post.metrics import PopulationMetrics
 from statsmodels_mnar.post.prediction import Prediction
 from statsmodels_mnar.post.profile import Profile
 from statsmodels_mnar.post.sensitivity import Identification, Sensitivity
-from statsmodels_mnar.post.tests import IndependenceTest
 from statsmodels_mnar.results.bootstrap import BootstrapResults
 from statsmodels_mnar.results.corrected import BiasCorrResults
 from statsmodels_mnar.results.effects import MarginalEffects
