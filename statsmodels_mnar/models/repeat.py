@@ -14,8 +14,13 @@ from ..design import refuse_penalised
 from ..kernel.integration import Simulation
 from ..kernel.threads import one_thread_a_step
 from ..large.build import find_clusters, meat_by_keys
-from ..large.partitions import PartitionedObjective, PartitionedRows
-from ..large.resamples import ResampledObjective, Resamples, draw_resamples
+from ..large.partitions import (
+    PartitionedObjective,
+    PartitionedRows,
+    ResampledObjective,
+    Resamples,
+    draw_resamples,
+)
 from ..optimize.batches import rekeyed
 from ..optimize.maximize import maximize_many
 from ..optimize.solution import Solution

@@ -33,7 +33,6 @@ from . import (
     predicting,
     refits,
     report,
-    residuals,
     robustness,
     shrinkage,
     summary,
@@ -175,15 +174,15 @@ class SelectionResults(GenericLikelihoodModelResults):
     _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
-    _mean_selected = property(residuals._mean_selected)
-    resid_response = property(residuals.resid_response)
-    resid_pearson = property(residuals.resid_pearson)
-    resid_quantile = residuals.resid_quantile
-    resid_generalized = property(residuals.resid_generalized)
-    _param_influence = residuals._param_influence
-    _check_at_maximum = residuals._check_at_maximum
-    _clusters = residuals._clusters
-    get_influence = residuals.get_influence
+    _mean_selected = property(predicting._mean_selected)
+    resid_response = property(predicting.resid_response)
+    resid_pearson = property(predicting.resid_pearson)
+    resid_quantile = predicting.resid_quantile
+    resid_generalized = property(predicting.resid_generalized)
+    _param_influence = predicting._param_influence
+    _check_at_maximum = predicting._check_at_maximum
+    _clusters = predicting._clusters
+    get_influence = predicting.get_influence
 
     # Penalised terms: group effects and smooths.
     penalised_terms = shrinkage.penalised_terms

@@ -30,8 +30,8 @@ from statsmodels_mnar.results.corrected import BiasCorrResults
 from statsmodels_mnar.results.effects import MarginalEffects
 from statsmodels_mnar.results.fitted import SelectionResults
 from statsmodels_mnar.results.imputation import Imputations, Pooled
+from statsmodels_mnar.results.predicting import Influence
 from statsmodels_mnar.results.refits import JackknifeResults, SimulationError
-from statsmodels_mnar.results.residuals import Influence
 
 PACKAGES = (statsmodels_mnar, baselines, comparison, datasets)
 PUBLIC = {
