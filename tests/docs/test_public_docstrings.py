@@ -164,7 +164,7 @@ MODULES = sorted(
 # Of a second and more each; what they show is tested elsewhere.
 LONG = (
     "montecarlo", "models.first_stage", "results.plots", "results.robustness", "demo",
-    "comparison.contrasts", "results.imputation", "results.drawing",
+    "comparison", "results.imputation", "results.drawing",
 )  # fmt: skip
 
 
