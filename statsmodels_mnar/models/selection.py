@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ from . import free, penalised, repeat, scoring, search
 class SelectionModel(GenericLikelihoodModel):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
-    design: Any  # a Design, or a PartitionedDesign
+    design: Design  # or a PartitionedDesign in its place
     endog_select: Any  # (n,), or None where the rows are in partitions, as all below
     exog_select: Any  # (n, k)
     offset: Any  # (n,)
@@ -254,7 +254,7 @@ class SelectionModel(GenericLikelihoodModel):
         self.device = device
         self._device = resolve_device(device)
         self.parametrized = self.parametrize(normalization, self.integration)
-        self.design = design
+        self.design = cast(Design, design)
         self._rows: Rows | PartitionedRows | None = None
         self._frames: Frames | None = None  # of data in partitions
         self._pandas = pandas
@@ -444,15 +444,15 @@ class SelectionModel(GenericLikelihoodModel):
     def in_partitions(self) -> bool:
         return isinstance(self.design, PartitionedDesign)
 
-    def objective(self, penalty: float = 0.0) -> Any:
+    def objective(self, penalty: float = 0.0) -> Objective:
         """Return the objective over the rows, in memory or in partitions.
 
         It is less the penalties of the model's terms.
         """
         kind = PartitionedObjective if self.in_partitions else Objective
-        return kind(self.rows, self.parametrized.form, penalty=penalty)
+        return cast(Objective, kind(self.rows, self.parametrized.form, penalty=penalty))
 
-    def _likelihood(self) -> Any:
+    def _likelihood(self) -> Objective:
         """The objective without any penalty."""
         objective = self.objective()
         return objective if objective.smoothing is None else objective.smoothed(None)

@@ -121,7 +121,7 @@ class BiasCorrResults(SelectionResults):
         """Why the penalty alone keeps some coefficients finite; empty where it does not."""
         if not self._fit_info.penalty:
             return ()
-        return self._summary_cache("held", self.model.coefs_held)  # outlives the data
+        return self._once("held", self.model.coefs_held)  # outlives the data
 
     def _instrument(self) -> ExclusionTest:
         found = super()._instrument()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import find_excluded
 from ..design.checks import nearly_collinear
-from ..design.chunks import SavedDesign
+from ..design.chunks import SavedDesign, refuse_partitioned
 from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import Dependence, FreeForm, single_form
 from ..kernel.links import PROBIT
@@ -40,7 +40,7 @@ def instrument(self: SelectionResults) -> ExclusionTest:
     ``verdict`` is "strong", "weak" (less than 10 per degree of freedom), "none" or "unknown".
     Where the fit has no covariance, the test is that of the selection equation fitted apart.
     """
-    return self._summary_cache("instrument", self._instrument)  # outlives the data
+    return self._once("instrument", self._instrument)  # outlives the data
 
 
 def _instrument(self: SelectionResults) -> ExclusionTest:
@@ -67,7 +67,8 @@ def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
     if objective.smoothing is None:
         return inverse[cut, cut]
     whole = objective.smoothing[np.ix_(keep, keep)]
-    return (inverse - inverse @ whole @ inverse)[cut, cut]
+    shrunk: Floats = inverse - inverse @ whole @ inverse
+    return shrunk[cut, cut]
 
 
 def _collapsed(self: SelectionResults, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,15 +82,16 @@ def _collapsed(self: SelectionResults, columns: tuple[str, ...]) -> tuple[str, .
     return tuple(dict.fromkeys(term_of.get(name, name) for name in columns))
 
 
-def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
+def _selection_apart(self: SelectionResults) -> tuple[Floats, Floats]:
     """Coefficients of the selection equation fitted apart, and their covariance."""
     p, apart = self.model.k_outcome, self._fit_info.independent
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
     null = self.model.objective().with_form(single_form(self.model.link))
-    hessian = null.evaluate(np.append(apart.params, 0.0), 2).hessian[0].cpu().numpy()
-    return gamma, covariance.invert(-hessian[p:-1, p:-1])
+    at = null.evaluate(np.append(apart.params, 0.0), 2)
+    assert at.hessian is not None
+    return gamma, covariance.invert(-at.hessian[0].cpu().numpy()[p:-1, p:-1])
 
 
 def test_independence(self: SelectionResults, method: str | None = None) -> IndependenceTest:
@@ -159,7 +161,7 @@ def _ll_ignorable(self: SelectionResults) -> float:
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
         return latent.free_without_dependence(objective, self._fit_info.independent, probit)
 
-    return self._summary_cache("ignorable", compute)  # outlives the data
+    return self._once("ignorable", compute)  # outlives the data
 
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
@@ -245,8 +247,7 @@ def score_test(self: SelectionResults, exog_extra: Any) -> tuple[float, float, i
         )
     _check_likelihood(self, "score_test")
     model = self.model
-    if model.in_partitions:
-        model.design.refuse("score_test")
+    refuse_partitioned(model.design, "score_test")
     model.check_rows_at_hand()
     design = model.design
     extra = np.asarray(exog_extra, dtype=float)
@@ -290,8 +291,7 @@ def pred_table(self: SelectionResults, threshold: float = 0.5) -> Floats:
     with what the model says of labelled rows. Frequency weights count.
     """
     model = self.model
-    if model.in_partitions:
-        model.design.refuse("pred_table")
+    refuse_partitioned(model.design, "pred_table")
     model.check_rows_at_hand()
     design = model.design
     seen = design.labelled
@@ -388,17 +388,20 @@ def _terms(self: SelectionResults) -> dict[str, slice]:
 
 def sigma(self: SelectionResults) -> float:
     """Size of the error that outcome and selection share."""
-    return self._dependence.sigma
+    at: Dependence = self._dependence
+    return at.sigma
 
 
 def rho(self: SelectionResults) -> float:
     """Correlation of the error of size sigma with the selection error."""
-    return self._dependence.rho
+    at: Dependence = self._dependence
+    return at.rho
 
 
 def error_corr(self: SelectionResults) -> float:
     """Correlation of the latent errors of outcome and selection."""
-    return self._dependence.error_corr
+    at: Dependence = self._dependence
+    return at.error_corr
 
 
 def dependence(self: SelectionResults) -> pd.DataFrame:
@@ -475,7 +478,7 @@ def weak(self: SelectionResults) -> tuple[str, ...]:
     Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
     correlations that the likelihood supports.
     """
-    return self._summary_cache("weak", lambda: intervals.reasons(self))
+    return self._once("weak", lambda: intervals.reasons(self))
 
 
 def _weakness(self: SelectionResults) -> str | None:
@@ -562,11 +565,11 @@ def _by_profile(self: SelectionResults, interval: str | None, *, automatic: bool
 
 
 def _skewed(self: SelectionResults) -> bool:
-    return self._summary_cache("skewed", lambda: intervals.skewed(self))
+    return self._once("skewed", lambda: intervals.skewed(self))
 
 
 def _across(self: SelectionResults) -> Across:
-    return self._summary_cache("across", lambda: intervals.across(self))
+    return self._once("across", lambda: intervals.across(self))
 
 
 def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
@@ -578,7 +581,7 @@ def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
 def _dependence_across(self: SelectionResults) -> list[tuple[Floats, tuple[float, float]]]:
     """The dependence parameter that is estimated, if one is: its values and its limits."""
     across, everywhere = self._across(), (-np.inf, np.inf)
-    known = {
+    known: dict[str, Callable[[], Floats]] = {
         "loading": lambda: across.rho * across.sigma,
         "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
         "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..design import FormulaSpec, rebuild
-from ..design.chunks import SavedDesign
+from ..design.chunks import SavedDesign, refuse_partitioned
 from ..design.sources import find_source
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
@@ -440,7 +440,7 @@ def get_prediction(
         return replace(self.get_prediction(**given), across=across_predictions(across, found))
     if self.model.in_partitions and exog is None:
         if not average or agg_weights is not None:
-            self.model.design.refuse("a prediction")
+            refuse_partitioned(self.model.design, "a prediction")
         self.model.check_rows_at_hand()
         quantity = self.model.quantity(self.params, which)
         return predict_partitions(self.model.plain_rows(), quantity, covariance)
@@ -468,7 +468,8 @@ def fittedvalues(self: SelectionResults) -> Floats:
 
 def resid(self: SelectionResults) -> Floats:
     """Outcome less :attr:`fittedvalues`; NaN where unlabelled."""
-    return self.model.endog - self.fittedvalues
+    missed: Floats = self.model.endog - self.fittedvalues
+    return missed
 
 
 # -- residuals and influence -----------------------------------------------------------------------
@@ -480,7 +481,8 @@ def _mean_selected(self: SelectionResults) -> Floats:
 
 def resid_response(self: SelectionResults) -> Floats:
     """Outcome less P(y = 1 | x, w, s = 1); NaN where unlabelled."""
-    return self.model.endog - self._mean_selected
+    missed: Floats = self.model.endog - self._mean_selected
+    return missed
 
 
 def resid_pearson(self: SelectionResults) -> Floats:
@@ -641,4 +643,5 @@ def pearson(y: Floats, p: Floats) -> Floats:
 def randomized_quantile(y: Floats, p: Floats, rng: np.random.Generator) -> Floats:
     """Residuals of Dunn and Smyth (1996): standard normal if y is Bernoulli(p); NaN where y is."""
     u = rng.random(len(y))
-    return ndtri(np.where(y == 1, 1.0 - p + u * p, u * (1.0 - p)) + 0.0 * y)
+    found: Floats = ndtri(np.where(y == 1, 1.0 - p + u * p, u * (1.0 - p)) + 0.0 * y)
+    return found

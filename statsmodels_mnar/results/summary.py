@@ -51,10 +51,11 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
     return table[_ordinary(results)]
 
 
-def _ordinary(results: Any) -> NDArray[np.bool_]:
+def _ordinary(results: SelectionResults) -> NDArray[np.bool_]:
     """(P,) whether a parameter is none of a penalised term."""
     if results._has_terms:
-        return shrinkage.ordinary(results)
+        found: NDArray[np.bool_] = shrinkage.ordinary(results)
+        return found
     return np.ones(len(results.params), dtype=bool)
 
 
@@ -278,7 +279,7 @@ def independence(results: SelectionResults) -> IndependenceTest | None:
     """The test of independence, which outlives the data; None where there is none."""
     if results.status is Status.STOPPED or not results._is_likelihood:
         return None
-    return results._summary_cache("independence", results.test_independence)
+    return results._once("independence", results.test_independence)
 
 
 def _footer(results: SelectionResults) -> list[str]:
