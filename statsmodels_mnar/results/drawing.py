@@ -23,6 +23,8 @@ from ..post.sensitivity import Sensitivity
 from ..types import Floats
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .fitted import SelectionResults
 
 
@@ -42,7 +44,7 @@ WORDS = {
 }
 
 
-def axes_of(ax: Any = None, size: tuple[float, float] | None = None) -> Any:
+def axes_of(ax: Axes | None = None, size: tuple[float, float] | None = None) -> Axes:
     """The axes given, or those of a new figure; nothing global is changed.
 
     Parameters
@@ -64,7 +66,7 @@ def axes_of(ax: Any = None, size: tuple[float, float] | None = None) -> Any:
     return Figure(figsize=size, layout="constrained").add_subplot()
 
 
-def legend_above(ax: Any) -> None:
+def legend_above(ax: Axes) -> None:
     """A legend above the axes, where it covers no data, in as many columns as fit."""
     labels = ax.get_legend_handles_labels()[1]
     inches = ax.get_window_extent().width / ax.figure.dpi
@@ -75,7 +77,7 @@ def legend_above(ax: Any) -> None:
     )  # fmt: skip
 
 
-def draw_intervals(tables: Mapping[str, pd.DataFrame], ax: Any = None) -> Any:
+def draw_intervals(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
     """Estimates with intervals, a row for each variable and a marker for each table.
 
     Parameters
@@ -103,7 +105,7 @@ def draw_intervals(tables: Mapping[str, pd.DataFrame], ax: Any = None) -> Any:
     return ax
 
 
-def draw_profile(profile: Profile, ax: Any = None) -> Any:
+def draw_profile(profile: Profile, ax: Axes | None = None) -> Axes:
     """Log-likelihood less its maximum, with the cut, the estimate and the interval."""
     ax = axes_of(ax)
     below = profile.cut - profile.llf
@@ -165,7 +167,7 @@ def signed_root(at: Floats, estimate: float, values: Floats, llf: float) -> Floa
     return np.sign(at - estimate) * np.sqrt(np.clip(2.0 * (llf - values), 0.0, None))
 
 
-def draw_sensitivity(found: Sensitivity, llf: float, ax: Any = None) -> Any:
+def draw_sensitivity(found: Sensitivity, llf: float, ax: Axes | None = None) -> Axes:
     """A target along what is held fixed, with its interval, tipping points and what data support.
 
     Parameters
@@ -288,8 +290,8 @@ def plot_probabilities(
     which: str | Iterable[str] = STATUSES,
     data: Any = None,
     alpha: float = 0.05,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Predicted probabilities by selection status along a covariate, with intervals.
 
     Parameters
@@ -456,7 +458,7 @@ def _typical(rows: pd.DataFrame, weights: Floats, factors: set[str]) -> pd.DataF
     return pd.DataFrame({name: [centre(rows[name])] for name in rows})
 
 
-def _draw_line(table: pd.DataFrame, i: int, n: int, label: str, ax: Any) -> None:
+def _draw_line(table: pd.DataFrame, i: int, n: int, label: str, ax: Axes) -> None:
     shade, style = SHADES[i % len(SHADES)], LINES[i % len(LINES)]
     at = table.index.to_numpy(dtype=float)
     ax.plot(at, table["predicted"], color=shade, linestyle=style, label=label)
@@ -465,7 +467,7 @@ def _draw_line(table: pd.DataFrame, i: int, n: int, label: str, ax: Any) -> None
         ax.plot(at, table[end], color=shade, linestyle=style, linewidth=0.5)
 
 
-def _draw_points(table: pd.DataFrame, i: int, n: int, label: str, ax: Any) -> None:
+def _draw_points(table: pd.DataFrame, i: int, n: int, label: str, ax: Axes) -> None:
     gap = 0.15 * (i - (n - 1) / 2)
     mean = table["predicted"]
     reach = [mean - table["ci_lower"], table["ci_upper"] - mean]

@@ -26,12 +26,14 @@ from .drawing import (
 from .effects import MarginalEffects
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .fitted import SelectionResults
 
 
 def plot_profile(
-    self: SelectionResults, param: str | Profile, ax: Any = None, **options: Any
-) -> Any:
+    self: SelectionResults, param: str | Profile, ax: Axes | None = None, **options: Any
+) -> Axes:
     """Profile log-likelihood with the cut, the estimate and the interval.
 
     Parameters
@@ -60,8 +62,8 @@ def plot_profile(
 
 
 def plot_sensitivity(
-    self: SelectionResults, found: Sensitivity | None = None, ax: Any = None, **options: Any
-) -> Any:
+    self: SelectionResults, found: Sensitivity | None = None, ax: Axes | None = None, **options: Any
+) -> Axes:
     """A target along a dependence held fixed: tipping points, and what the data support.
 
     Parameters
@@ -103,10 +105,10 @@ def plot_sensitivity(
 def plot_margeff(
     self: SelectionResults,
     effects: MarginalEffects | Sequence[MarginalEffects] | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
     alpha: float = 0.05,
     **options: Any,
-) -> Any:
+) -> Axes:
     """Marginal effects with intervals.
 
     Parameters
@@ -166,8 +168,8 @@ def plot_margeff(
 
 
 def plot_calibration(
-    self: SelectionResults, n_bins: int = 10, alpha: float = 0.05, ax: Any = None
-) -> Any:
+    self: SelectionResults, n_bins: int = 10, alpha: float = 0.05, ax: Axes | None = None
+) -> Axes:
     """Observed shares of ones against P(y = 1 | selected), on the labelled rows.
 
     Parameters
@@ -226,7 +228,7 @@ def plot_calibration(
     return ax
 
 
-def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
+def plot_trace(self: SelectionResults, ax: Axes | None = None) -> Axes:
     """Path of the optimiser: log-likelihood below its best value, and the score's norm.
 
     Parameters
@@ -258,7 +260,7 @@ def plot_trace(self: SelectionResults, ax: Any = None) -> Any:
             markerfacecolor="white" if i else "black",
         )  # fmt: skip
     ax.set(xlabel="iteration", ylabel="distance to the maximum", yscale="log")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     legend_above(ax)
     return ax
 

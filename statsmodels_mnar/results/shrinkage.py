@@ -21,6 +21,8 @@ from ..types import Floats
 from .drawing import FAINT, axes_of, draw_intervals
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..optimize.objective import Objective
     from ..optimize.solution import Solution
     from .fitted import SelectionResults
@@ -342,7 +344,9 @@ def smooth_curve(
     )
 
 
-def plot_smooth(self: SelectionResults, term: str, ax: Any = None, alpha: float = 0.05) -> Any:
+def plot_smooth(
+    self: SelectionResults, term: str, ax: Axes | None = None, alpha: float = 0.05
+) -> Axes:
     """The curve of a ``smooth()`` term with its band, see :meth:`smooth_curve`.
 
     Parameters
@@ -375,7 +379,9 @@ def plot_smooth(self: SelectionResults, term: str, ax: Any = None, alpha: float 
     return ax
 
 
-def plot_levels(self: SelectionResults, term: str, ax: Any = None, alpha: float = 0.05) -> Any:
+def plot_levels(
+    self: SelectionResults, term: str, ax: Axes | None = None, alpha: float = 0.05
+) -> Axes:
     """The effects of the levels of an ``re()`` term in their order, with intervals.
 
     Parameters
