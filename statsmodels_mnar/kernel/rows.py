@@ -474,6 +474,10 @@ class Rows:
         """Return what the function makes of every partition, to be summed over."""
         return Single(function(self, *args))
 
+    def derive(self, function: Callable[..., Rows], *args: Any) -> Rows:
+        """Return the rows that the function makes of every partition."""
+        return function(self, *args)
+
     def softened(self, kind: Kind, function: Callable[..., Rows], *args: Any) -> Rows:
         """Return rows with other labels, whose closed rows have become of this kind."""
         return function(self, *args)

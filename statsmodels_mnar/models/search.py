@@ -216,7 +216,7 @@ def _check_separation(self: SelectionModel) -> None:
     selected, seen = rows.tilt[counted] > 0, counted & (rows.tilt > 0)
     y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
     X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
-    d, terms = self.design, () if self.in_partitions else self.design.penalised
+    d, terms = self.design, self.design.penalised
     X, outcome_names = unpenalised_columns(X, d.outcome_names, terms, "outcome")
     W, select_names = unpenalised_columns(W, d.select_names, terms, "select")
     check_separation(y, X, outcome_names, "outcome")

@@ -459,8 +459,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     def constant_rows(self) -> Any:
         """The rows with constants in place of all columns."""
-        rows = self.plain_rows()
-        return rows.derive(constants) if self.in_partitions else constants(rows)
+        return self.plain_rows().derive(constants)
 
     def _in_order(self, params: Any, argument: str = "params") -> Floats:
         """Estimated parameters as an array; a Series with their names is read by them."""

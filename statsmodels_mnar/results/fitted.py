@@ -46,6 +46,11 @@ Known = TypeVar("Known")
 
 # Of statsmodels, for models without derivatives of their own; they work here, but are not needed.
 _NUMERICAL = frozenset(("bsejac", "bsejhj", "covjac", "covjhj", "get_nlfun", "hessv", "score_obsv"))
+# What its own methods read; ``cov_params()`` and ``df_resid`` are for users.
+_MACHINERY = frozenset(("cov_params_default", "df_modelwc", "initialize", "normalized_cov_params"))
+_OF_TERMS = frozenset(
+    ("group_effects", "penalised_terms", "plot_levels", "plot_smooth", "smooth_curve")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +224,16 @@ class SelectionResults(GenericLikelihoodModelResults):
     report = report.report
 
     def __dir__(self) -> list[str]:
-        """List what users call, without statsmodels' helpers for numerical derivatives."""
-        return [name for name in super().__dir__() if name not in _NUMERICAL]
+        """List what users call, without what this fit has no use for.
+
+        Names that are not listed work all the same.
+        """
+        hidden = _NUMERICAL | _MACHINERY
+        if not self._has_terms:
+            hidden |= _OF_TERMS
+        if self._form.form.simulation is None:
+            hidden |= {"simulation_error"}
+        return [name for name in super().__dir__() if name not in hidden]
 
     def __init__(
         self, fit: Fit, cov_type: str | Covariance, cov_kwds: dict[str, Any] | None = None

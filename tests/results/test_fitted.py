@@ -21,7 +21,7 @@ def test_every_public_name_is_statsmodels_own_or_documented(kind):
     text = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
     labelled = sim.data[sim.data.s == 1]
     logit = Logit.from_formula("y ~ x1", labelled).fit(disp=False)
-    usual = {*dir(logit), "cov_params_default", "df_modelwc"}  # the last two of other models
+    usual = set(dir(logit))
     own = {name for name in dir(results) if not name.startswith("_")} - usual
     assert {"sigma", "profile", "bootstrap"} <= own
     assert sorted(name for name in own if name not in text) == []
@@ -30,5 +30,20 @@ def test_every_public_name_is_statsmodels_own_or_documented(kind):
 def test_names_that_are_not_listed_still_work():
     sim = simulate_greene(800, rng=1)
     results = GreeneSelectionLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
-    assert "score_obsv" not in dir(results)
+    hidden = {"score_obsv", "cov_params_default", "group_effects", "simulation_error"}
+    assert not hidden & set(dir(results))
     assert results.score_obsv.shape == (800, len(results.params))
+    assert results.cov_params_default.shape == (len(results.params),) * 2
+
+
+def test_names_that_a_fit_has_a_use_for_are_listed():
+    sim = simulate_greene(400, rng=1)
+    sim.data["g"] = sim.data.index % 5
+    formulas = f"{sim.formula} + re(g)", sim.select_formula
+    terms = GreeneSelectionLogit.from_formula(*formulas, sim.data).fit()
+    drawn = GreeneSelectionLogit.from_formula(
+        sim.formula, sim.select_formula, sim.data,
+        normalization={"sigma": 1.0, "rho": 0.5}, integration="simulation",
+    ).fit()  # fmt: skip
+    assert "group_effects" in dir(terms)
+    assert "simulation_error" in dir(drawn)
