@@ -159,16 +159,17 @@ MUTATIONS = (
         in_place(4, lambda out: out[-1].neg_()), HALF_AUTOGRAD,
     ),
     Mutation(
-        "plackett: value", "kernel.plackett:plackett",
+        "plackett: value", "kernel.bivariate:plackett",
         returned(lambda found: (replace(found[0], value=found[0].value + 1e-6), found[1])),
         "kernel/test_plackett.py::test_it_equals_the_half_line",
     ),
     Mutation(
-        "corner: value", "kernel.corner:near_corner", field("value", lambda v: v + 1e-6),
+        "corner: value", "kernel.bivariate:near_corner", field("value", lambda v: v + 1e-6),
         "kernel/test_corner.py::test_values_are_those_of_mpmath",
     ),
     Mutation(
-        "corner: score of rho", "kernel.corner:near_corner", field("first", scaled(2, -1.0)), CORNER
+        "corner: score of rho", "kernel.bivariate:near_corner",
+        field("first", scaled(2, -1.0)), CORNER
     ),
     Mutation(
         "forms: curvature of an unselected row", "kernel.forms:unselected",
@@ -211,11 +212,11 @@ MUTATIONS = (
     ),
     # -- the optimiser
     Mutation(
-        "Newton: half a step", "optimize.newton:trust_region_step", returned(times(0.5)),
+        "Newton: half a step", "optimize.maximize:trust_region_step", returned(times(0.5)),
         "optimize/test_optimizers.py::test_trust_region_step_is_the_best_of_the_ball",
     ),
     Mutation(
-        "Newton: stops at once", "optimize.newton:judge",
+        "Newton: stops at once", "optimize.maximize:judge",
         returned(lambda at: at._replace(maximum=at.maximum | True, distance=0.0 * at.distance)),
         "optimize/test_optimizers.py",
     ),
@@ -248,7 +249,7 @@ MUTATIONS = (
         field("by_mean", times(0.0)), JACKKNIFE,
     ),
     Mutation(
-        "independence: likelihood ratio without its 2", "post.tests:likelihood_ratio",
+        "independence: likelihood ratio without its 2", "post.dependence:likelihood_ratio",
         field("statistic", times(0.5)),
         "models/test_free.py::test_score_test_is_the_same_for_every_normalization_and_close_to_lr",
     ),
@@ -304,7 +305,7 @@ MUTATIONS = (
         returned(times(0.99)), "post/test_intervals.py results/test_weak.py",
     ),
     Mutation(
-        "bootstrap: exponential weights of a wrong spread", "large.resamples:row_weights",
+        "bootstrap: exponential weights of a wrong spread", "large.partitions:row_weights",
         returned(lambda weights: weights**0.5),
         "results/test_bootstrap.py::test_random_weights_have_mean_and_variance_one",
     ),

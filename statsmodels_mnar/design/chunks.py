@@ -120,6 +120,12 @@ class PartitionedDesign:
         )
 
 
+def refuse_partitioned(design: Design | PartitionedDesign, what: str) -> None:
+    """Raise where the rows that this reads are in partitions, or were not saved."""
+    if isinstance(design, PartitionedDesign):
+        design.refuse(what)
+
+
 class SavedDesign(PartitionedDesign):
     """What a file of results knows of the data: names and counts."""
 

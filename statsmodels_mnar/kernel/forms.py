@@ -29,12 +29,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .corner import CORNER, near_corner
+from .bivariate import CORNER, PlackettNodes, near_corner, plackett, plackett_counts
 from .full_line import full_line
 from .half_line import STEEP, HalfNodes, StepNodes, half_line, step_counts
 from .integration import Integration, Nodes, Quadrature, Simulation, Workspace, legendre_sizes
 from .links import LOGIT, PROBIT, Link, log_ndtr, mills
-from .plackett import PlackettNodes, plackett, plackett_counts
 from .rows import Block, RowTerms
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Block, Any], RowTerms]
@@ -392,9 +391,9 @@ class ProbitForm(_Common):
     loading = sinh t and a = a* cosh t the total variance is scaled back to one. It is the limit
     sigma -> infinity of the free form on "hard" rows only: a soft row's selection factor
     PHI((2s' - 1) z) is not that of a selection error beyond its threshold. Hard rows are integrated
-    over the correlation instead (:mod:`~statsmodels_mnar.kernel.plackett`), at a fraction of the
-    cost, and close to |rho| = 1 by a series (:mod:`~statsmodels_mnar.kernel.corner`); the half line
-    is for those few whose probability is too small for the former.
+    over the correlation instead (:mod:`~statsmodels_mnar.kernel.bivariate`), at a fraction of the
+    cost, and close to |rho| = 1 by a series; the half line is for those few whose probability is
+    too small for the former.
 
     Examples
     --------

@@ -24,8 +24,7 @@ from ..optimize.objective import Objective
 from ..post.covariance import Meat, cluster_sums, joined_sums, meat_of_sums
 from ..types import Floats
 from .execution import DaskPartitions, LocalPartitions, Partitions, Store
-from .partitions import PartitionedObjective, PartitionedRows
-from .resamples import Clusters, Codes
+from .partitions import Clusters, Codes, PartitionedObjective, PartitionedRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration
 from ..kernel.rows import Rows
 from ..kernel.threads import one_thread, one_thread_a_step
-from ..large.partitions import PartitionedRows
-from ..large.resamples import ResampledObjective, Resamples
+from ..large.partitions import PartitionedRows, ResampledObjective, Resamples
 from ..optimize.batches import resampled, reweighted
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Method, maximize_many, stops_early
@@ -52,8 +51,8 @@ from .first_stage import (
     train_partitioned,
     train_resampled,
 )
-from .fitting import SEPARATION_ROWS
 from .greene import GreeneSelectionLogit
+from .search import SEPARATION_ROWS
 from .selection import SelectionModel
 from .target import FromTarget
 

@@ -130,7 +130,7 @@ def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -
             weight
             * nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
         ).mean(1)
-        loss.sum().backward()
+        loss.sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return FittedMLP(
         tuple(w.detach() for w in weights),

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..design import refuse_penalised
 from ..kernel.integration import Simulation
 from ..kernel.threads import one_thread_a_step
 from ..large.build import find_clusters, meat_by_keys
-from ..large.partitions import PartitionedObjective, PartitionedRows
-from ..large.resamples import ResampledObjective, Resamples, draw_resamples
+from ..large.partitions import (
+    PartitionedObjective,
+    PartitionedRows,
+    ResampledObjective,
+    Resamples,
+    draw_resamples,
+)
 from ..optimize.batches import rekeyed
 from ..optimize.maximize import maximize_many
 from ..optimize.solution import Solution
 from ..post.covariance import Meat
+from ..results.fitted import SelectionResultsWrapper
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -157,3 +165,28 @@ def meat_in_partitions(
     self.check_rows_at_hand()
     assert self._frames is not None
     return meat_by_keys(objective, self._frames, at, groups, use_correction=use_correction)
+
+
+def fit_zeros(
+    self: SelectionModel,
+    keep_index: Any = None,
+    start_params: Any = None,
+    return_auxiliary: bool = False,
+    k_params: int | None = None,
+    **fit_kwds: Any,
+) -> SelectionResultsWrapper:
+    """Fit with some outcome coefficients held at zero (statsmodels' protected interface)."""
+    refuse_penalised(self.design, "A fit with coefficients held at zero")
+    keep = np.arange(self.k_outcome)[keep_index]
+    kept = np.concatenate([keep, np.arange(self.k_outcome, self.nparams)])
+    design = replace(
+        self.design,
+        X=self.design.X[:, keep],
+        outcome_names=tuple(self.design.outcome_names[i] for i in keep),
+        outcome_spec=None,
+    )
+    small = self.rebuilt(design)
+    if start_params is not None:
+        fit_kwds["start_params"] = np.asarray(start_params)[kept]
+    part = small.fit(**fit_kwds)
+    return SelectionResultsWrapper(part._results._embed(self, kept))

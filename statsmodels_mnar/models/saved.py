@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -27,9 +27,8 @@ from ..optimize.maximize import Method
 from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
-from ..post.dependence import Normalization
+from ..post.dependence import ExclusionTest, IndependenceTest, Normalization
 from ..post.intervals import Across
-from ..post.tests import ExclusionTest, IndependenceTest
 from ..results.findings import SCHEMA
 from ..results.fitted import Fit, SelectionResultsWrapper
 from ..results.shrinkage import TermFacts, labels
@@ -149,10 +148,11 @@ class _Value:
             self.refuse("must be a text")
         return self.value
 
-    def choice(self, known: Any) -> str:
-        if self.text() not in known:
-            self.refuse(f"must be one of {', '.join(known)}")
-        return self.value
+    def choice(self, known: Iterable[str]) -> str:
+        text, choices = self.text(), list(known)
+        if text not in choices:
+            self.refuse(f"must be one of {', '.join(choices)}")
+        return text
 
     def scalar(self) -> Any:
         if isinstance(self.value, dict | list):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..design import rebuild
+from ..design.chunks import refuse_partitioned
 from ..design.values import as_floats, as_frame, check_unique, new_matrix
 from ..errors import NotInMemoryError
 from ..post.prediction import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
@@ -66,8 +67,8 @@ def designs(
     check_which(which)
     if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
         raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
-    if self.in_partitions and exog is None and exog_select is None:
-        self.design.refuse("a prediction")
+    if exog is None and exog_select is None:
+        refuse_partitioned(self.design, "a prediction")
     if exog is None:
         offset = self.offset if offset is None else offset
     if exog_select is None:

@@ -1,14 +1,11 @@
-"""The global maximum: every dependence is tried, and all forms that close the model are compared.
+"""From start values to the global maximum: every dependence is tried, and the faces of the form.
 
 With the dependence held, the log-likelihood of labelled and unlabelled rows is concave in the
 coefficients: its factors are log-concave in the indices and the error, and so is the integral
 (Prekopa). Local maxima can therefore differ in the dependence only. A grid over the dependence,
 each value with its coefficients fitted, shows where they are; Newton climbs from each top of that
-profile. Where rows are many a sample of them shows the tops, and Newton goes on with all rows.
-
-The free model is closed by faces: |rho| = 1 (the loading form) and sigma -> infinity (a probit
-outcome). Each is searched as above, the interior is searched from the maxima found there, and the
-highest point of all is the fit.
+profile. Where rows are many a sample of them shows the tops, and Newton goes on with all rows. From
+a maximum on a face the search goes on there.
 """
 
 from __future__ import annotations
@@ -16,21 +13,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
-from ..kernel.forms import CorrelationForm, FreeForm, outcome_scale
-from ..kernel.links import LOGIT, mills
+from ..design import check_separation
+from ..design.data import unpenalised_columns
+from ..kernel.forms import FreeForm
+from ..kernel.integration import Integration, Quadrature
+from ..kernel.links import mills
 from ..kernel.rows import Rows
-from ..optimize.maximize import maximize, maximize_many
+from ..kernel.threads import one_thread
+from ..optimize.binary import Independent
+from ..optimize.maximize import Method, as_optimizer, maximize, maximize_many
 from ..optimize.objective import Objective
-from ..optimize.solution import Climb, Solution, Status
+from ..optimize.solution import Accuracy, Climb, Solution, Status, measure
 from ..post.dependence import Normalization
-from ..post.paths import Inner, InnerCorrelation, comparable, ended_well
+from ..post.paths import comparable, ended_well
+from ..results.fitted import Fit
 from ..types import Floats, Mask
 
+if TYPE_CHECKING:
+    from .selection import SelectionModel
+
+SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
 # atanh of the error correlations (of rho, where sigma is fixed) that are tried.
 _GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
 _FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
@@ -48,8 +55,175 @@ _LARGER = 8  # times as many rows on which its tops are climbed
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
 _LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
-_SAME_HUMP = 0.25  # the same across the forms of the free model, which share their humps
 _HOPELESS = 12.0  # log-likelihood by which a sample's maximum may fall behind on all rows
+
+
+def named(face: Fit, status: Status) -> Fit:
+    """A converged fit on a face, by the name of the boundary."""
+    if not face.solution.status.converged:
+        return face
+    return replace(face, solution=replace(face.solution, status=status), start_params=None)
+
+
+def _fit_searched(
+    self: SelectionModel,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    """The maximum, from the two equations apart or from start values."""
+    independent = self._independent(method, penalty, start_params is not None)
+    unpenalised = not penalty and as_optimizer(method).at_maximum
+    if unpenalised and not independent.converged:
+        self._check_separation()
+    return self._fit_checked(independent, start_params, method, penalty, options)
+
+
+def _fit_checked(self: SelectionModel, *arguments: Any) -> Fit:
+    """:meth:`_fit`, repeated by a finer rule where the one asked for is too coarse.
+
+    From where it began, not from the solution: a coarse rule invents maxima.
+    """
+    fit = self._fit(*arguments)
+    if fit.solution.status is Status.NONFINITE:
+        return fit
+    found = _accuracy_of(self, fit)
+    if not found.sufficient and not found.simulated and fit.optimizer.at_maximum:
+        finer = self.sibling(self.normalization, integration=self.integration.finer())
+        fit = finer._fit(*arguments)
+        found = replace(_accuracy_of(finer, fit), replaced=found)
+    return replace(fit, accuracy=found)
+
+
+def _accuracy_of(self: SelectionModel, fit: Fit) -> Accuracy:
+    """Return the accuracy of the solution and, on a face, of the search that led there."""
+    fixed = isinstance(self.integration, Quadrature)
+    if fit.inner is not None and fixed and self.integration.controlled() != self.integration:
+        searched = _measured(self, fit.inner, fit.penalty, maximum=False)
+        if not searched.sufficient:
+            return searched
+    maximum = fit.solution.status.converged or fit.solution.status.boundary
+    return _measured(cast("SelectionModel", fit.model), fit.solution, fit.penalty, maximum=maximum)
+
+
+def _measured(
+    self: SelectionModel, solution: Solution, penalty: float, *, maximum: bool
+) -> Accuracy:
+    form, rule = self.parametrized.form, self.integration
+    whole_line = isinstance(form, FreeForm)
+    if not whole_line:  # which has a rule of its own
+        rule = rule.controlled()
+    finer = rule.finer()
+    own = self.objective(penalty)
+    objective = own.with_form(self.parametrize(self.normalization, finer).form)
+    # Of a rule whose error is known beforehand a part of the rows tells enough.
+    controlled = isinstance(own, Objective) and rule.controlled() == rule
+    difference, shift = measure(
+        own if controlled else None, objective, solution, self.estimated, maximum=maximum
+    )
+
+    def words(rule: Integration) -> str:
+        return str(rule) if whole_line else f"Gauss-Legendre (tol {rule.controlled().tol:g})"
+
+    simulated = form.simulation is not None
+    return Accuracy(words(rule), words(finer), difference, shift, simulated)
+
+
+def _fit(
+    self: SelectionModel,
+    independent: Independent,
+    start_params: Floats | None,
+    method: Method,
+    penalty: float,
+    options: dict[str, Any],
+) -> Fit:
+    objective = self.objective(penalty)
+    spec = self.parametrized
+    options = dict(options)
+    n_starts = options.pop("n_starts", None)
+    optimizer = as_optimizer(method)
+    if spec.kind == "free" and spec.free.all() and optimizer.batched:
+        if start_params is None:
+            return self._fit_closed(objective, independent, penalty, n_starts, options)
+        return self._fit_from(objective, independent, start_params, penalty, options)
+    start = None if start_params is None else self.expand(start_params)
+    maxima: tuple[Solution, ...] = ()
+    climbs: tuple[Climb, ...] = ()
+    if optimizer.free_only:
+        maxima = (maximize(self._sgd_objective(options), start, method=method, **options),)
+    elif start is None:
+        fixed = spec.values(np.zeros(spec.free.sum()))
+        at = (objective, independent.params, fixed, spec.free, n_starts, _rarest_label(self))
+        if optimizer.batched:
+            found = search(*at, **options)
+            maxima, climbs, start = found.maxima, found.climbs, found.start
+        else:
+            start = tops(*at)[0]
+    if not maxima:
+        ended = maximize(objective, start, method=method, free=self.estimated, **options)
+        maxima = (at_corner(objective, ended),)
+    used = None if start is None else start[self.estimated]
+    solution = maxima[0]
+    face = _face_of(self, solution)
+    if face is not None:
+        # With the dependence held the coefficients are those that the search ended with.
+        held = None if face == "independent" else solution.params[: len(independent.params)]
+        on_face = self.sibling(face)._fit(independent, held, method, penalty, options)
+        fit = replace(named(on_face, solution.status), inner=solution)
+    else:
+        faces = {"independent": independent.value}
+        fit = Fit(self, solution, independent, method, used, penalty, faces)
+    others = tuple((self, other) for other in maxima[1:])
+    return replace(fit, climbs=climbs, maxima=((fit.model, fit.solution), *others))
+
+
+def maximum(self: SelectionModel, independent: Independent) -> Solution:
+    """The maximum of the likelihood, without anything around it."""
+    return self._fit(independent, None, "newton", 0.0, {}).solution
+
+
+def _rarest_label(self: SelectionModel) -> float:
+    """Share of the rows that have the rarer label; in partitions it is not looked for."""
+    if self.in_partitions:
+        return 0.5
+    y = self.design.y[self.design.labelled]
+    ones = float((y > 0.5).sum())
+    return min(ones, len(y) - ones) / self.design.nobs
+
+
+def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
+    """The normalization of the face on which a search that ended at a bound goes on."""
+    status, spec = solution.status, self.parametrized
+    if not status.boundary:
+        return None
+    if spec.kind == "free" and spec.free.all():
+        return self._faces[status]
+    at = spec.form.dependence(solution.params[self.k_outcome + self.k_select :])
+    if spec.kind != "probit" and status in (Status.RHO_PLUS, Status.RHO_MINUS):
+        return {"sigma": at.sigma, "rho": float(np.sign(at.rho))}
+    limit = self._faces.get(status)
+    if limit == "independent" or at.sigma == 0.0:  # such a top may be flat around independence
+        return "independent"
+    return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
+
+
+@one_thread()
+def _check_separation(self: SelectionModel) -> None:
+    """Raise with the column and the remedies where an equation separates perfectly."""
+    rows = self.plain_rows().spread(SEPARATION_ROWS)  # separated rows are so in any sample
+    counted = rows.weight > 0
+    selected, seen = rows.tilt[counted] > 0, counted & (rows.tilt > 0)
+    y = (0.5 * (1.0 + rows.sign[seen])).cpu().numpy()
+    X, W = rows.X[:, seen].mT.cpu().numpy(), rows.W[:, counted].mT.cpu().numpy()
+    d, terms = self.design, () if self.in_partitions else self.design.penalised
+    X, outcome_names = unpenalised_columns(X, d.outcome_names, terms, "outcome")
+    W, select_names = unpenalised_columns(W, d.select_names, terms, "select")
+    check_separation(y, X, outcome_names, "outcome")
+    check_separation(selected.double().cpu().numpy(), W, select_names, "selection")
+
+
+# -- the search over the dependence, on a part of the rows where they are many ---------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +301,7 @@ def tops(
     starts = _foreseen(small, starts, coef)
     at = len(coef) + int(np.argmax(free))
     fitted = _profile(small, starts, held, at)
-    inside = max(fitted if far is None else fitted[1:-1], key=lambda tried: tried.value).params
-    if far is not None:
-        fitted = _to_the_bounds(small, fitted, held, at)
+    fitted, inside = _corners(small, fitted, held, at, far)
     values = np.array([tried.value for tried in fitted])
     order = [i for i in _local_maxima(values) if np.isfinite(fitted[i].params).all()]
     order.sort(key=lambda i: -values[i])
@@ -146,18 +318,8 @@ def tops(
         ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / part)]
         begin = np.stack(ahead) if ahead else begin
         part *= _LARGER
-    return begin if small.rows.n == n else _not_only_corners(objective, begin, inside)
-
-
-def _not_only_corners(objective: Objective, starts: Floats, inside: Floats) -> Floats:
-    """Add the best fit inside to starts that a sample sends to a corner.
-
-    One row that contradicts a perfect correlation takes all rows away from the corner, and a
-    sample may not have it; from there the climb on all rows would not find its way back.
-    """
-    if any(abs(objective.form.atcorr(start[objective.n_coef :])) <= _FAR for start in starts):
-        return starts
-    return np.vstack([starts, inside])
+    corr = [abs(objective.form.atcorr(start[objective.n_coef :])) for start in begin]
+    return begin if small.rows.n == n or min(corr) <= _FAR else np.vstack([begin, inside])
 
 
 def _foreseen(objective: Objective, starts: Floats, coef: Floats) -> Floats:
@@ -298,12 +460,19 @@ def _between(objective: Objective, fitted: list[_Tried], i: int, at: int) -> Flo
     return found
 
 
-def _to_the_bounds(objective: Objective, fitted: list[_Tried], held: Mask, at: int) -> list[_Tried]:
-    """The fits over the grid, and those on to a bound where they rise towards it.
+def _corners(
+    objective: Objective, fitted: list[_Tried], held: Mask, at: int, far: float | None
+) -> tuple[list[_Tried], Floats]:
+    """The fits over the grid and on to the corners, and the best one inside.
 
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
-    few steps; from the grid it would creep there.
+    few steps; from the grid it would creep there. So where the profile rises towards a bound, the
+    bound is fitted too. But one row that contradicts a perfect correlation takes all rows away from
+    the corner, and a sample may not have it; from there the climb on all rows would not find its
+    way back. So the best fit inside is kept for samples that see nothing but corners.
     """
+    if far is None:
+        return fitted, _highest(fitted)
     ends = {-1: fitted[:3], 1: fitted[:-4:-1]}
     at_bound: dict[int, list[_Tried]] = {-1: [], 1: []}
     for side, inward in ends.items():
@@ -314,7 +483,11 @@ def _to_the_bounds(objective: Objective, fitted: list[_Tried], held: Mask, at: i
                 start = _moved(objective, near.params[None], [side * value])
                 climbed = _climb(objective, start, held, {"maxiter": _HELD_STEPS + 1})
                 at_bound[side] += [_Tried.of(each, held, at) for each in climbed]
-    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]]
+    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]], _highest(fitted[1:-1])
+
+
+def _highest(fitted: list[_Tried]) -> Floats:
+    return max(fitted, key=lambda tried: tried.value).params
 
 
 def _units(objective: Objective) -> Callable[[Floats], float]:
@@ -469,153 +642,3 @@ def _same_top(objective: Objective, higher: Solution, lower: Solution) -> bool:
 
 def _atcorr(objective: Objective, solution: Solution) -> float:
     return objective.form.atcorr(solution.params[objective.n_coef :])
-
-
-# -- the interior of the free model ----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Searched(Inner):
-    """Wider in sigma than along a path: here a bound decides what is reported."""
-
-    upper: ClassVar[tuple[float, ...]] = (math.log(10.0), Inner.upper[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A maximum of a face, where the search of the interior begins."""
-
-    coef: Floats  # (p + k,) in the face's units
-    sigma: float  # infinite on the probit face
-    atcorr: float
-
-    @classmethod
-    def of(cls, model: Any, solution: Solution) -> Place:
-        spec = model.parametrized
-        n_coef = len(solution.params) - len(spec.form.names)
-        values = solution.params[n_coef:]
-        sigma = spec.form.dependence(values).sigma
-        return cls(solution.params[:n_coef], sigma, spec.form.atcorr(values))
-
-
-def humps(found: list[tuple[Any, Solution]]) -> tuple[tuple[Any, Solution], ...]:
-    """Models and their maxima that differ in the error correlation; the first is kept as such.
-
-    The forms of the free model share their humps: of each, the highest point is shown.
-    """
-    kept = found[:1]
-    for model, solution in sorted(found[1:], key=lambda pair: -comparable(pair[1])):
-        at = Place.of(model, solution).atcorr
-        if ended_well(solution) and all(
-            abs(at - Place.of(*other).atcorr) > _SAME_HUMP for other in kept
-        ):
-            kept.append((model, solution))
-    return tuple(kept)
-
-
-def label(normalization: Normalization) -> str:
-    """A normalization in words."""
-    if isinstance(normalization, str):
-        return normalization
-    return ", ".join(f"{name} = {value:g}" for name, value in normalization.items())
-
-
-def search_interior(
-    objective: Objective,
-    places: list[Place],
-    faces: float,
-    n_starts: int | None = None,
-    **options: Any,
-) -> Found:
-    """Climb the interior of the free model from the maxima of its faces.
-
-    Parameters
-    ----------
-    faces : float
-        Largest log-likelihood on a face; an interior no higher than that is not refined.
-
-    Notes
-    -----
-    Without a penalty in the coordinates of the error correlation, in which the likelihood is close
-    to a ridge along one axis; with one, which holds in the coefficients' own units, in those.
-    """
-    form = objective.form
-    assert isinstance(form, FreeForm)
-    starts = np.stack([_interior_start(objective, place) for place in places])
-    if n_starts is not None:
-        starts = np.concatenate([starts, _spread(objective, places[0], n_starts)])
-    if objective.penalised:
-        found = _climb(search_bounds(objective), starts, _all(starts), options)
-    else:
-        narrow = objective.with_form(InnerCorrelation(form.integration))
-        inner = np.stack([_to_correlation(objective, start) for start in starts])
-        found = _climb(narrow, inner, _all(inner), options)
-    if not objective.penalised:
-        found = [_in_own_units(objective, solution) for solution in found]
-    maxima = distinct(objective, found)
-    if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds
-        maxima = (maximize(objective, maxima[0].params, **options), *maxima[1:])
-    return Found(maxima, _climbs(objective, starts, found), starts[0])
-
-
-def search_bounds(objective: Objective) -> Objective:
-    """The free form within the bounds of a search; other forms as they are."""
-    form = objective.form
-    if isinstance(form, FreeForm):
-        return objective.with_form(_Searched(form.integration))
-    return objective
-
-
-def _all(starts: Floats) -> Mask:
-    return np.ones(starts.shape[1], dtype=bool)
-
-
-def _interior_start(objective: Objective, place: Place) -> Floats:
-    """Close to a face, at the same error correlation."""
-    corr = math.tanh(float(np.clip(place.atcorr, -2.5, 2.5)))
-    share = max(abs(corr) + 0.15 * (1.0 - abs(corr)), 0.05)  # of the normal error, near |rho| = 1
-    if math.isinf(place.sigma):
-        share = abs(corr) + 0.8 * (1.0 - abs(corr))
-    sigma = math.sqrt(LOGIT.variance) * share / math.sqrt(1.0 - share**2)
-    coef = place.coef.copy()
-    own = math.sqrt(LOGIT.variance)
-    standard = own if math.isinf(place.sigma) else 1.0 / outcome_scale(place.sigma)
-    coef[: objective.p] *= standard * outcome_scale(sigma)
-    return np.append(coef, [math.log(sigma), math.atanh(corr / share)])
-
-
-def _spread(objective: Objective, place: Place, count: int) -> Floats:
-    """Coefficients of one place with points spread over sigma (0.2 to 6) and rho (-0.97, 0.97)."""
-    from scipy.stats import qmc
-
-    power = math.ceil(math.log2(count))
-    points = qmc.Sobol(d=2, rng=np.random.default_rng(0)).random_base2(power)[:count]
-    at = qmc.scale(points, [math.log(0.2), -2.1], [math.log(6.0), 2.1])
-    rows = np.tile(_interior_start(objective, place), (count, 1))
-    scales = [outcome_scale(math.exp(v)) / outcome_scale(math.exp(rows[0, -2])) for v in at[:, 0]]
-    rows[:, : objective.p] *= np.array(scales)[:, None]
-    rows[:, -2:] = at
-    return rows
-
-
-def _to_correlation(objective: Objective, start: Floats) -> Floats:
-    """Parameters of the free form -> coefficients standardized, (mix, atcorr)."""
-    lnsigma, athrho = start[-2:]
-    sigma, rho = math.exp(lnsigma), math.tanh(athrho)
-    share = sigma / math.sqrt(sigma**2 + LOGIT.variance)
-    corr = rho * share
-    q = float(np.clip((share - abs(corr)) / (1.0 - abs(corr)), 1e-6, 1.0 - 1e-6))
-    found = np.append(start[:-2], [math.log(q / (1.0 - q)), math.atanh(corr)])
-    found[: objective.p] /= outcome_scale(sigma)
-    low, high = InnerCorrelation.lower, InnerCorrelation.upper
-    found[-2:] = np.clip(found[-2:], low, high)
-    return found
-
-
-def _in_own_units(objective: Objective, solution: Solution) -> Solution:
-    """A solution in (mix, atcorr) at the free form's parameters; the Hessian is still in those."""
-    params = solution.params
-    values = CorrelationForm().free_values(torch.as_tensor(params[-2:])[None])[0].numpy()
-    coef = params[:-2].copy()
-    coef[: objective.p] *= outcome_scale(math.exp(values[0]))
-    return replace(solution, params=np.append(coef, values))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ from ..design import (
     check_width,
     design_from_arrays,
     design_from_formula,
-    refuse_penalised,
 )
 from ..design.chunks import PartitionedDesign, SavedDesign, recipe_from_formula
 from ..design.sources import find_source
@@ -35,23 +34,24 @@ from ..kernel.links import LOGIT, Link
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
 from ..kernel.threads import as_users, one_thread
 from ..large.build import Execution, Frames, build
-from ..large.partitions import PartitionedObjective, PartitionedRows
+from ..large.partitions import PartitionedObjective, PartitionedRows, Passes
 from ..optimize.binary import Independent, constants, fit_independent
-from ..optimize.maximize import Method, as_optimizer, stops_early
+from ..optimize.maximize import Method, as_optimizer, check_options, stops_early
 from ..optimize.objective import Objective
-from ..optimize.solution import Callback, Status
+from ..optimize.solution import Callback, Status, Step
 from ..post.covariance import check_cov_type, read_groups
-from ..post.dependence import Normalization, Parametrized
+from ..post.dependence import Normalization, Parametrized, check_names
 from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
+from ..results.inference import warn_about
+from ..tools import progress_bar
 from ..types import Floats
-from . import fitting, penalised, repeat, scoring
-from .fitting import Passes, both, check_names, check_options, iterations, warn_about
+from . import free, penalised, repeat, scoring, search
 
 
 class SelectionModel(GenericLikelihoodModel):
     """A binary outcome observed only for selected rows; see the subclasses."""
 
-    design: Any  # a Design, or a PartitionedDesign
+    design: Design  # or a PartitionedDesign in its place
     endog_select: Any  # (n,), or None where the rows are in partitions, as all below
     exog_select: Any  # (n, k)
     offset: Any  # (n,)
@@ -78,11 +78,13 @@ class SelectionModel(GenericLikelihoodModel):
     )  # fmt: skip
 
     # From start values to the maximum: search, faces, and how exact the integration was.
-    _fit_searched = fitting._fit_searched
-    _fit_checked = fitting._fit_checked
-    _fit = fitting._fit
-    maximum = fitting.maximum
-    _check_separation = fitting._check_separation
+    _fit_searched = search._fit_searched
+    _fit_checked = search._fit_checked
+    _fit = search._fit
+    _fit_closed = free.fit_closed
+    _fit_from = free.fit_from
+    maximum = search.maximum
+    _check_separation = search._check_separation
 
     # Penalised terms: their penalties, and fits that estimate these.
     blocks_of = penalised.blocks_of
@@ -96,6 +98,7 @@ class SelectionModel(GenericLikelihoodModel):
     refit_resampled = repeat.refit_resampled
     _refit_draws = repeat._refit_draws
     refit_draws = repeat.refit_draws
+    _fit_zeros = repeat.fit_zeros
     meat_in_partitions = repeat.meat_in_partitions
 
     # Probabilities and indices at given parameters, and the designs of new data they need.
@@ -251,7 +254,7 @@ class SelectionModel(GenericLikelihoodModel):
         self.device = device
         self._device = resolve_device(device)
         self.parametrized = self.parametrize(normalization, self.integration)
-        self.design = design
+        self.design = cast(Design, design)
         self._rows: Rows | PartitionedRows | None = None
         self._frames: Frames | None = None  # of data in partitions
         self._pandas = pandas
@@ -401,11 +404,10 @@ class SelectionModel(GenericLikelihoodModel):
     def plain_rows(self) -> Any:
         """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
-            self._rows = replace(
-                self.rows_of(self.design),
-                smoothing=penalised.smoothing_of(self),
-                factors=penalised.factors_of(self),
-            )
+            self._rows = self.rows_of(self.design)
+            if self.design.penalised:
+                smoothing, factors = penalised.smoothing_of(self), penalised.factors_of(self)
+                self._rows = replace(self._rows, smoothing=smoothing, factors=factors)
         return self._rows
 
     @property
@@ -442,15 +444,15 @@ class SelectionModel(GenericLikelihoodModel):
     def in_partitions(self) -> bool:
         return isinstance(self.design, PartitionedDesign)
 
-    def objective(self, penalty: float = 0.0) -> Any:
+    def objective(self, penalty: float = 0.0) -> Objective:
         """Return the objective over the rows, in memory or in partitions.
 
         It is less the penalties of the model's terms.
         """
         kind = PartitionedObjective if self.in_partitions else Objective
-        return kind(self.rows, self.parametrized.form, penalty=penalty)
+        return cast(Objective, kind(self.rows, self.parametrized.form, penalty=penalty))
 
-    def _likelihood(self) -> Any:
+    def _likelihood(self) -> Objective:
         """The objective without any penalty."""
         objective = self.objective()
         return objective if objective.smoothing is None else objective.smoothed(None)
@@ -630,7 +632,7 @@ class SelectionModel(GenericLikelihoodModel):
         given = options | training
         with model._progress(disp, method, maxiter, checkpoint) as show:
             model = model._trained(method, penalty, **training)
-            options["callback"] = both(as_users(callback), show)
+            options["callback"] = _both(as_users(callback), show)
             fit = model._maximised(start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=model.normalization)
             results = model._results_class(fit, cov_type, cov_kwds)
@@ -669,7 +671,7 @@ class SelectionModel(GenericLikelihoodModel):
             raise ValueError(
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"
             )
-        return iterations(disp, method, maxiter)
+        return _iterations(disp, method, maxiter)
 
     def check_refit_options(
         self,
@@ -694,26 +696,25 @@ class SelectionModel(GenericLikelihoodModel):
             "does not have them"
         )
 
-    def _fit_zeros(
-        self,
-        keep_index: Any = None,
-        start_params: Any = None,
-        return_auxiliary: bool = False,
-        k_params: int | None = None,
-        **fit_kwds: Any,
-    ) -> SelectionResultsWrapper:
-        """Fit with some outcome coefficients held at zero (statsmodels' protected interface)."""
-        refuse_penalised(self.design, "A fit with coefficients held at zero")
-        keep = np.arange(self.k_outcome)[keep_index]
-        kept = np.concatenate([keep, np.arange(self.k_outcome, self.nparams)])
-        design = replace(
-            self.design,
-            X=self.design.X[:, keep],
-            outcome_names=tuple(self.design.outcome_names[i] for i in keep),
-            outcome_spec=None,
-        )
-        small = self.rebuilt(design)
-        if start_params is not None:
-            fit_kwds["start_params"] = np.asarray(start_params)[kept]
-        part = small.fit(**fit_kwds)
-        return SelectionResultsWrapper(part._results._embed(self, kept))
+
+def _both(first: Callback | None, second: Callback | None) -> Callback | None:
+    if first is None or second is None:
+        return first or second
+
+    def call(step: Step) -> None:
+        first(step)
+        second(step)
+
+    return call
+
+
+@contextmanager
+def _iterations(show: bool, method: str, total: int | None) -> Iterator[Callback | None]:
+    """A bar over the iterations of a fit, and what moves it on."""
+    with progress_bar(show, method, total, unit="it") as bar:
+
+        def move(step: Step) -> None:
+            bar.set_postfix_str(f"log-lik {step.value:.6f}, |score| {step.score_norm:.1e}")
+            bar.update()
+
+        yield move if show else None

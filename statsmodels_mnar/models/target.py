@@ -67,7 +67,8 @@ def augment(
     starts = np.r_[0, np.flatnonzero(np.diff(sorted_codes)) + 1]
     rank = np.arange(n) - np.repeat(starts, np.diff(np.r_[starts, n]))
     chosen = order[rank < wanted[sorted_codes]]
-    return drawn[chosen[: n - m]]
+    taken: NDArray[np.int64] = drawn[chosen[: n - m]]
+    return taken
 
 
 def _tuple_codes(
@@ -155,7 +156,8 @@ class FromTarget(SelectionModel):
         model = cls.from_formula(
             formula, f"_from_labeled {select_formula.strip()}", data, env=env + 1, **keywords
         )
-        read = {*model.design.outcome_spec.columns, *model.design.select_spec.columns}
+        specs = model.design.outcome_spec, model.design.select_spec
+        read = {name for spec in specs if spec is not None for name in spec.columns}
         for argument, frame in (("labeled", labeled), ("target", target)):
             lacking = sorted(read & (set(data.columns) - set(frame.columns) - {"_from_labeled"}))
             if lacking:

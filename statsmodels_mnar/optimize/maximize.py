@@ -1,266 +1,47 @@
-"""One door to the optimisers, and those of first order."""
+"""One door to the optimisers, and trust-region Newton with the exact Hessian behind it.
+
+Newton climbs B problems at once. Each iteration maximises the quadratic model within a ball in the
+coordinates of unit-size columns (Conn, Gould and Toint 2000, chapter 7). Dependence parameters have
+bounds; one that is held at a bound by an outward score makes the result a boundary, not a
+convergence. Members that have ended drop out of the batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from scipy import optimize
 from torch import Tensor
 
 from ..kernel.forms import FreeForm, outcome_scale
+from ..kernel.integration import is_integer, is_number
 from ..kernel.threads import one_thread
-from .newton import bounds, flat_status, free_mask, judge, newton_batch, scaled_model
-from .objective import Likelihood, Objective
-from .solution import Callback, Solution, Status, Step, boundary_status
+from .batches import resampled
+from .first_order import quasi_newton, sgd
+from .objective import Evaluation, Likelihood, Objective
+from .solution import (
+    DECREMENT,
+    WITHIN,
+    Callback,
+    Solution,
+    Spectrum,
+    Status,
+    Step,
+    boundary_status,
+    bounds,
+    flat_status,
+    free_mask,
+    judge,
+    scaled_model,
+    total_of,
+)
 
-
-def quasi_newton(
-    objective: Likelihood,
-    start: np.ndarray,
-    *,
-    method: str = "bfgs",
-    free: np.ndarray | None = None,
-    maxiter: int = 1000,
-    gtol: float = 1e-8,
-    callback: Callback | None = None,
-) -> Solution:
-    """Maximise the objective with scipy's "bfgs" or "lbfgs", in unit-size columns.
-
-    Dependence parameters are kept within the form's bounds: by L-BFGS-B itself, and under BFGS by
-    evaluating at the bound.
-    """
-    scipy_name = {"bfgs": "BFGS", "lbfgs": "L-BFGS-B"}.get(method)
-    if scipy_name is None:
-        raise ValueError(f"method={method!r} is unknown; use 'bfgs' or 'lbfgs'")
-    start = np.array(start, dtype=float)
-    if start.shape != (objective.n_params,) or not np.isfinite(start).all():
-        raise ValueError(f"start must be {objective.n_params} finite numbers")
-    mask = free_mask(free, objective.as_theta(start))
-    moving = mask[0].cpu().numpy()
-    lower, upper = (bound.cpu().numpy() for bound in bounds(objective))
-    scale, total = objective.scale, objective.total_weight
-    trace: list[Step] = []
-
-    def params(x: np.ndarray) -> np.ndarray:
-        theta = start.copy()
-        theta[moving] = np.clip(x / scale[moving], lower[moving], upper[moving])
-        return theta
-
-    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = params(x)
-        at = objective.evaluate(theta, 1)
-        assert at.score is not None
-        slope = (-at.score[0].cpu().numpy() / scale)[moving] / total
-        beyond = x / scale[moving] != theta[moving]  # a clipped coordinate has no effect
-        slope[beyond & ((theta <= lower) | (theta >= upper))[moving]] = 0.0
-        return -float(at.value[0]) / total, slope
-
-    latest: dict[bytes, tuple[float, np.ndarray]] = {}
-
-    def remembered(x: np.ndarray) -> tuple[float, np.ndarray]:
-        """The callback comes after the loss at the same point."""
-        if x.tobytes() not in latest:
-            latest.clear()
-            latest[x.tobytes()] = loss(x)
-        return latest[x.tobytes()]
-
-    def record(x: np.ndarray) -> None:
-        value, slope = remembered(x)
-        step = Step(len(trace) + 1, -value * total, float(np.abs(slope).max(initial=0.0)))
-        trace.append(step)
-        if callback is not None:
-            callback(step)
-
-    options: dict[str, float] = {"maxiter": maxiter, "gtol": gtol}
-    limits = None
-    if method == "lbfgs":
-        limits = optimize.Bounds((lower * scale)[moving], (upper * scale)[moving])
-        options |= {"ftol": 1e-16, "maxcor": 20}
-    result = optimize.minimize(
-        remembered, (start * scale)[moving], jac=True, method=scipy_name, bounds=limits,
-        callback=record, options=options,
-    )  # fmt: skip
-    theta = params(result.x)
-    at = objective.evaluate(theta, 2)
-    assert at.hessian is not None
-    score, information, side = scaled_model(objective, objective.as_theta(theta), mask, at)
-    standing = judge(score, information, at.value, total, gtol, slack=10.0)
-    status = Status.MAXITER if result.nit >= maxiter else Status.STALLED
-    if not torch.isfinite(at.value[0]):
-        status = Status.NONFINITE
-    elif standing.maximum[0]:
-        held = side[0, objective.n_coef :].cpu().numpy()
-        status = boundary_status(objective.form.names, held) or Status.CONVERGED
-    elif standing.flat[0]:
-        status = flat_status(information[0], objective.n_coef, float(total))
-    return Solution(
-        params=theta,
-        value=float(at.value[0]),
-        score_norm=float(standing.norm[0]),
-        hessian=at.hessian[0].cpu().numpy(),
-        n_iter=int(result.nit),
-        trace=tuple(trace),
-        status=status,
-    )
-
-
-# -- the paper's optimiser: gradient descent on the mean negative log-likelihood -------------------
-
-
-_SIGMA_MIN, _SIGMA_MAX, _RHO_MAX = 1e-6, 50.0, 0.9999
-_START = 0.01  # of sigma and rho, the paper's appendix B
-
-
-def paper_start(n_coef: int) -> np.ndarray:
-    """Zero coefficients and sigma = rho = 0.01, as (beta, gamma, lnsigma, athrho)."""
-    return np.concatenate([np.zeros(n_coef), [np.log(_START), np.arctanh(_START)]])
-
-
-@one_thread()
-def sgd(
-    objective: Objective,
-    start: np.ndarray | None = None,
-    *,
-    lr: float = 0.01,
-    weight_decay: float = 1e-4,
-    tol: float = 5e-4,
-    maxiter: int = 10_000,
-    batch_size: int | None = None,
-    rng: int | np.random.Generator = 0,
-    callback: Callback | None = None,
-) -> Solution:
-    """Descend in (beta, gamma, sigma, rho) until the loss changes by less than ``tol``.
-
-    Parameters
-    ----------
-    objective : Objective
-        Of :class:`FreeForm` and without a penalty: ``weight_decay`` takes its place.
-    start : ndarray, optional
-        In the engine's parameters (lnsigma, athrho last); by default the paper's.
-    lr, weight_decay : float
-        Step length, and the ridge on beta and gamma.
-    tol : float
-        Stop when the loss changes by less than ``tol`` times its previous size; the paper takes
-        2.5e-4 (Adult) and 5e-4 (German, Drug).
-    batch_size : int, optional
-        Rows of a step; all of them by default, as in the paper. With mini-batches the loss compared
-        is the mean over an epoch.
-    rng : int or Generator
-        Order of the mini-batches.
-
-    Notes
-    -----
-    The steps are taken in the user's units of the columns, on purpose: early-stopped descent is not
-    invariant to them. Where the integration is a simulation with ``redraw=True`` every step has new
-    draws.
-    """
-    if not isinstance(objective.form, FreeForm):
-        raise ValueError("method='sgd' is the paper's optimiser and needs sigma and rho free")
-    for name, number in (("lr", lr), ("tol", tol)):
-        if not (np.isfinite(number) and number > 0):
-            raise ValueError(f"{name}={number!r} must be positive")
-    if not (np.isfinite(weight_decay) and weight_decay >= 0):
-        raise ValueError(f"weight_decay={weight_decay!r} must not be negative")
-    if batch_size is not None and not 1 <= batch_size <= objective.rows.n:
-        raise ValueError(f"batch_size={batch_size!r} must lie between 1 and {objective.rows.n}")
-
-    if objective.penalty:
-        raise ValueError(f"penalty={objective.penalty} is not used by 'sgd'; pass weight_decay")
-
-    theta = paper_start(objective.n_coef) if start is None else np.asarray(start, dtype=float)
-    natural = _to_natural(objective.as_theta(theta)[0])
-    generator = np.random.default_rng(rng)
-    trace: list[Step] = []
-    previous = np.inf
-    status = Status.MAXITER
-    step = 0
-    for iteration in range(maxiter):
-        before, losses = natural, []
-        for batch in _batches(objective, batch_size, generator):
-            at = _redrawn(batch, step).evaluate(_to_engine(natural), 1)
-            assert at.score is not None
-            slope = -_natural_score(at.score[0], natural) / batch.total_weight
-            slope[: objective.n_coef] += weight_decay * natural[: objective.n_coef]
-            losses.append(-float(at.value[0]) / batch.total_weight)
-            if not np.isfinite(losses[-1]):
-                break
-            natural = natural - lr * slope
-            natural[-2] = natural[-2].clamp(min=_SIGMA_MIN, max=_SIGMA_MAX)
-            natural[-1] = natural[-1].clamp(min=-_RHO_MAX, max=_RHO_MAX)
-            step += 1
-        loss = float(np.mean(losses))
-        norm = float(slope.abs().max())
-        trace.append(Step(iteration, -loss * objective.total_weight, norm))
-        if callback is not None:
-            callback(trace[-1])
-        if not np.isfinite(loss):
-            status = Status.NONFINITE
-            break
-        if abs(previous - loss) < tol * abs(previous):
-            status = Status.STOPPED
-            natural = before if batch_size is None else natural  # where the last loss was taken
-            break
-        previous = loss
-    params = _to_engine(natural)
-    final = _redrawn(objective, step).evaluate(params, 2)
-    assert final.score is not None
-    assert final.hessian is not None
-    scaled = final.score[0].cpu().numpy() / objective.scale
-    return Solution(
-        params=params.cpu().numpy(),
-        value=float(final.value[0]),
-        score_norm=float(np.abs(scaled).max()) / objective.total_weight,
-        hessian=final.hessian[0].cpu().numpy(),
-        n_iter=len(trace),
-        trace=tuple(trace),
-        status=status,
-    )
-
-
-def _redrawn(objective: Objective, step: int) -> Objective:
-    simulation = objective.form.simulation
-    if simulation is None or not simulation.redraw:
-        return objective
-    assert isinstance(objective.form, FreeForm)
-    return objective.with_form(replace(objective.form, integration=simulation.again(step)))
-
-
-def _batches(
-    objective: Objective, size: int | None, rng: np.random.Generator
-) -> Iterator[Objective]:
-    """The objectives of an epoch's steps: of all rows, or of each mini-batch that has weight."""
-    if size is None:
-        yield objective
-        return
-    n = objective.rows.n
-    shuffled = rng.permutation(n)
-    for first in range(0, n, size):
-        batch = objective.with_rows(objective.rows.take(shuffled[first : first + size]))
-        if batch.total_weight > 0:
-            yield batch
-
-
-def _to_natural(theta: Tensor) -> Tensor:
-    """(..., lnsigma, athrho) -> (..., sigma, rho)."""
-    return torch.cat([theta[:-2], theta[-2:-1].exp(), theta[-1:].tanh()])
-
-
-def _to_engine(natural: Tensor) -> Tensor:
-    return torch.cat([natural[:-2], natural[-2:-1].log(), natural[-1:].atanh()])
-
-
-def _natural_score(score: Tensor, natural: Tensor) -> Tensor:
-    """Score in (..., sigma, rho): d lnsigma = d sigma/sigma, d athrho = d rho/(1 - rho^2)."""
-    sigma, rho = natural[-2:-1], natural[-1:]
-    return torch.cat([score[:-2], score[-2:-1] / sigma, score[-1:] / (1.0 - rho * rho)])
-
-
-# -- one door to the optimisers --------------------------------------------------------------------
-
+_RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
+_MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
+_AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
@@ -335,6 +116,37 @@ def as_optimizer(method: Any) -> Optimizer:
     if not isinstance(method, str) or method not in OPTIMIZERS:
         raise ValueError(f"method={method!r} is unknown; use one of {list(OPTIMIZERS)}")
     return OPTIMIZERS[method]
+
+
+def check_options(
+    method: str,
+    options: dict[str, Any],
+    penalty: float,
+    maxiter: int | None = None,
+    callback: Any = None,
+) -> None:
+    """Refuse what the method does not take, misspelled keywords among them."""
+    optimizer = as_optimizer(method)
+    unknown = set(options) - optimizer.options
+    if unknown:
+        raise TypeError(
+            f"fit got unexpected option(s) {sorted(unknown)}; method={method!r} takes "
+            f"{sorted(optimizer.options)}"
+        )
+    if maxiter is not None and not (is_integer(maxiter) and maxiter > 0):
+        raise ValueError(f"maxiter={maxiter!r} must be a positive integer")
+    n_starts = options.get("n_starts", 2)
+    if not (is_integer(n_starts) and n_starts >= 2):
+        raise ValueError(f"n_starts={n_starts!r} must be an integer of at least 2")
+    if not (is_number(penalty) and 0 <= penalty < np.inf):
+        raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+    gtol = options.get("gtol")
+    if gtol is not None and not (is_number(gtol) and 0 < gtol < np.inf):
+        raise ValueError(f"gtol={gtol!r} must be a positive number")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback={callback!r} must be a function of a Step")
+    if penalty and not optimizer.penalised:
+        raise ValueError(f"penalty={penalty!r}: method={method!r} takes weight_decay instead")
 
 
 def stops_early(method: Any) -> bool:
@@ -487,3 +299,272 @@ def _refuse_redraw(objective: Likelihood, method: str) -> None:
             f"redraw=True changes the likelihood at each step, which method={method!r} cannot "
             "follow; use method='sgd' or redraw=False"
         )
+
+
+# -- Newton with the exact Hessian, for many problems at once --------------------------------------
+
+
+def newton_batch(
+    objective: Likelihood,
+    starts: np.ndarray,
+    *,
+    free: np.ndarray | None = None,
+    weights: Tensor | None = None,
+    maxiter: int = 100,
+    gtol: float = 1e-8,
+    aim: float = _AIM,
+    callback: Callback | None = None,
+) -> list[Solution]:
+    """Maximise the objective from every row of ``starts``.
+
+    Parameters
+    ----------
+    starts : ndarray
+        (B, P).
+    free : ndarray of bool, optional
+        (P,) or (B, P), False where a parameter stays at its start value.
+    weights : Tensor, optional
+        (B, n) row weights of each member, in the order of the sorted rows.
+    gtol : float
+        Converged when the largest score of unit-size columns, per unit of weight, is below this,
+        the Hessian is negative definite and Newton's next step below ``aim``.
+    aim : float
+        In standard errors; a larger one, on a part of the rows say, loosens the other rules too.
+
+    Notes
+    -----
+    The length of the next step m is measured by the information I: d = sqrt(m'Im). No parameter
+    moves by more than d of its standard errors (Cauchy-Schwarz), whatever the units of the columns
+    and however flat the top. What the package promises of a converged fit is ``WITHIN``, a hundred
+    times as much: two searches of one likelihood, whose paths part by rounding, end that near to
+    its maximum and so to each other. Where rounding of the score alone makes a longer step (see
+    :func:`judge`), or d is no longer halved by one, the search ends as near as it can come. The
+    last step is taken without another evaluation: value and Hessian are those one step before.
+    """
+    theta = objective.as_theta(starts)
+    if not torch.isfinite(theta).all():
+        raise ValueError("start has values that are not finite")
+    mask = free_mask(free, theta)
+    # From one point the rows' terms are the same for all members, whatever their weights.
+    one_start = weights is not None and np.array_equal(starts, np.tile(starts[0], (len(starts), 1)))
+    search = _Search(objective, theta, mask, weights, one_start=one_start)
+    if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
+        search.leave_out_zeros()
+    for iteration in range(maxiter + 1):
+        search.finish(iteration, gtol, aim, last=iteration == maxiter)
+        if callback is not None:
+            callback(search.latest)
+        if not search.member:
+            break
+        search.step()
+    return [search.done[m] for m in range(len(theta))]
+
+
+class _Search:
+    """The members still running; every tensor has them along its first axis."""
+
+    def __init__(
+        self,
+        objective: Likelihood,
+        theta: Tensor,
+        free: Tensor,
+        weights: Tensor | None,
+        *,
+        one_start: bool = False,
+    ) -> None:
+        self.objective = objective
+        self.theta, self.free, self.weights = theta, free, weights
+        self.member: list[int] = list(range(len(theta)))
+        self.radius = theta.new_full((len(theta),), _RADIUS)
+        self.distance = torch.full_like(self.radius, torch.inf)  # of the latest near-maximum
+        self.lower, self.upper = bounds(objective)
+        self.scale = torch.as_tensor(objective.scale, device=theta.device)
+        self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
+        self.at = objective.evaluate(self.theta[:1] if one_start else self.theta, 2, weights)
+        self.traces: list[list[Step]] = [[] for _ in self.member]
+        self.done: dict[int, Solution] = {}
+        self.latest = Step(0, float("nan"), float("nan"))
+        self.score: Tensor = self.theta  # of the quadratic model, as are those below
+        self.information: Tensor = self.theta
+        self.spectrum: Spectrum | None = None
+
+    def leave_out_zeros(self) -> None:
+        """Give each member its own rows, those of positive weight."""
+        assert self.weights is not None
+        assert isinstance(self.objective, Objective)
+        rows = resampled(self.objective.rows, self.weights)
+        self.objective, self.weights = self.objective.with_rows(rows), None
+        self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
+
+    def finish(self, iteration: int, gtol: float, aim: float, *, last: bool) -> None:
+        """Record the iteration, and take out the members that have ended."""
+        self.score, self.information, side = self._model()
+        information, total = self.information, self.objective.totals(self.weights)
+        self.spectrum = spectrum = Spectrum.of(self.score, information)
+        slack = max(1.0, aim**2 / DECREMENT)
+        standing = judge(self.score, information, self.at.value, total, gtol, slack, spectrum)
+        maximum, distance = standing.maximum, standing.distance
+        exhausted = (distance <= standing.rounding) | (distance > 0.5 * self.distance)
+        # Newton's steps square the distance, once they are short: the step after the next is known.
+        squared = (distance <= WITHIN) & (distance**3 <= aim * self.distance**2)
+        settled = maximum & ((distance <= aim) | squared | exhausted)
+        refined = settled & (distance <= max(WITHIN, aim))
+        ending = torch.where(refined[:, None], self._moved(standing.move), self.theta)
+        self.distance = torch.where(maximum, distance, torch.inf)
+        finite = torch.isfinite(self.at.value)
+        values, norms = self.at.value.tolist(), standing.norm.tolist()
+        ended: list[int] = []
+        for i, m in enumerate(self.member):
+            self.latest = Step(iteration, values[i], norms[i])
+            self.traces[m].append(self.latest)
+            status: Status | None = None
+            if not finite[i]:
+                status = Status.NONFINITE
+            elif settled[i]:
+                status = boundary_status(
+                    self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
+                )
+                status = status or Status.CONVERGED
+            elif standing.flat[i]:
+                status = flat_status(information[i], self.objective.n_coef, total_of(total, i))
+            elif self.radius[i] < _MIN_RADIUS:
+                status = Status.STALLED
+            elif last:
+                status = Status.MAXITER
+            if status is not None:
+                ended.append(i)
+                self.done[m] = self._solution(i, m, ending[i], norms[i], iteration, status)
+        if ended:
+            gone = set(ended)
+            self._keep([i for i in range(len(self.member)) if i not in gone])
+
+    def step(self) -> None:
+        """One trust-region step of every member."""
+        score, information = self.score, self.information
+        move = trust_region_step(score, information, self.radius, self.spectrum)
+        trial = self._moved(move)
+        move = (trial - self.theta) * self.scale
+        bent = (information @ move[..., None])[..., 0]
+        promised = (move * (score - 0.5 * bent)).sum(-1)
+        new = self.objective.evaluate(trial, 2, self.weights)
+        # Rounding of a sum of n terms, and nodes that change with the members' parameters: below
+        # that the ratio of gains says nothing.
+        noise = 1e-12 * self.at.value.abs().clamp(min=1.0)
+        ratio = (new.value - self.at.value + noise) / (promised + noise)
+        assert new.score is not None
+        assert new.hessian is not None
+        finite = (
+            torch.isfinite(new.value)
+            & torch.isfinite(new.score).all(-1)
+            & torch.isfinite(new.hessian).all(-1).all(-1)
+        )
+        # A step cut off at a bound may lead down, in the model as in truth.
+        ratio = torch.where(finite & (promised >= 0.0), ratio, -torch.inf)
+        length = torch.linalg.vector_norm(move, dim=-1)
+        at_edge = length > 0.9 * self.radius
+        grown = torch.where((ratio > 0.75) & at_edge, 2.0 * self.radius, self.radius)
+        shrunk = 0.25 * torch.minimum(length, self.radius)
+        self.radius = torch.where(ratio < 0.25, shrunk, grown).clamp(max=_MAX_RADIUS)
+        accept = ratio > 1e-4
+        self.theta = torch.where(accept[:, None], trial, self.theta)
+        self.at = _where(accept, new, self.at)
+
+    def _moved(self, move: Tensor) -> Tensor:
+        """The parameters after a step in unit-size columns, within their bounds."""
+        trial = self.theta + move / self.scale
+        return torch.where(self.free, trial.clamp(self.lower, self.upper), self.theta)
+
+    def _model(self) -> tuple[Tensor, Tensor, Tensor]:
+        return scaled_model(self.objective, self.theta, self.free, self.at)
+
+    def _keep(self, index: Sequence[int]) -> None:
+        self.member = [self.member[i] for i in index]
+        keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
+        self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
+        self.distance = self.distance[keep]
+        self.at = self.at[keep]
+        self.score, self.information = self.score[keep], self.information[keep]
+        self.spectrum = None if self.spectrum is None else self.spectrum.members(keep)
+        self.weights = None if self.weights is None else self.weights[keep]
+        if self.objective.batched:
+            self.objective = self.objective.members(keep)
+            self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
+
+    def _solution(
+        self, i: int, m: int, theta: Tensor, norm: float, n_iter: int, status: Status
+    ) -> Solution:
+        assert self.at.hessian is not None
+        assert self.at.score is not None
+        return Solution(
+            params=theta.cpu().numpy().copy(),
+            value=float(self.at.value[i]),
+            score_norm=norm,
+            hessian=self.at.hessian[i].cpu().numpy().copy(),
+            score=self.at.score[i].cpu().numpy().copy(),
+            n_iter=n_iter,
+            trace=tuple(self.traces[m]),
+            status=status,
+        )
+
+
+def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
+    assert new.score is not None
+    assert old.score is not None
+    assert new.hessian is not None
+    assert old.hessian is not None
+    return Evaluation(
+        torch.where(accept, new.value, old.value),
+        torch.where(accept[:, None], new.score, old.score),
+        torch.where(accept[:, None, None], new.hessian, old.hessian),
+    )
+
+
+def trust_region_step(
+    score: Tensor, information: Tensor, radius: Tensor, spectrum: Spectrum | None = None
+) -> Tensor:
+    """Maximise score'm - m'(information)m/2 over |m| <= radius, for each member.
+
+    Parameters
+    ----------
+    score : Tensor
+        (B, P).
+    information : Tensor
+        (B, P, P), symmetric, of any signature.
+    radius : Tensor
+        (B,).
+
+    Notes
+    -----
+    With eigenvalues e_j and the score's coordinates c_j the step is c_j/(e_j + shift), where the
+    shift is 0 or makes the length the radius. Newton's iteration on 1/length, which is nearly
+    linear in the shift, rises to that root from the left (More and Sorensen 1983).
+    """
+    eigenvalue, vector, along = spectrum or Spectrum.of(score, information)
+    if score.device.type == "cpu" and bool((eigenvalue[:, 0] > 0.0).all()):
+        step = along / eigenvalue
+        # Newton's own steps, all within their radius; elsewhere asking costs more than it saves.
+        if bool((torch.linalg.vector_norm(step, dim=-1) <= radius).all()):
+            return (vector @ step[..., None])[..., 0]
+    # Smallest eigenvalue that counts, beside the others and beside the score over the radius.
+    tiny = 1e-14 * torch.maximum(
+        eigenvalue.abs().amax(-1), torch.linalg.vector_norm(along, dim=-1) / radius
+    ).clamp(min=1e-280)
+    shift = torch.where(eigenvalue[:, 0] > tiny, 0.0, tiny - eigenvalue[:, 0])
+    for _ in range(12):
+        scaled = eigenvalue + shift[:, None]
+        length = torch.linalg.vector_norm(along / scaled, dim=-1)
+        slope = (along**2 / scaled**3).sum(-1) / length.clamp(min=1e-300) ** 3
+        excess = 1.0 / radius - 1.0 / length.clamp(min=1e-300)
+        # Every step is inside its radius; elsewhere than on a CPU asking costs more than it saves.
+        if excess.device.type == "cpu" and not (excess > 0).any():
+            break
+        shift = shift + torch.where(excess > 0, excess / slope.clamp(min=1e-300), 0.0)
+    step = along / (eigenvalue + shift[:, None])
+    length = torch.linalg.vector_norm(step, dim=-1)
+    step = step * torch.clamp(radius / length.clamp(min=1e-300), max=1.0)[:, None]
+    # The hard case: an indefinite model rises to the edge, but the score has no part along its
+    # worst direction. Either way along it is as good.
+    rest = torch.sqrt((radius**2 - (step[:, 1:] ** 2).sum(-1)).clamp(min=0.0))
+    to_edge = torch.where(step[:, 0] < 0.0, -rest, rest)
+    step[:, 0] = torch.where(eigenvalue[:, 0] < -tiny, to_edge, step[:, 0])
+    return (vector @ step[..., None])[..., 0]

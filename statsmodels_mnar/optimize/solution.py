@@ -1,4 +1,4 @@
-"""What an optimiser returns, how it ended in words, and how exact the integration was there."""
+"""What optimisers return: whether it is a maximum, how they ended, how exact the integrals were."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..kernel.rows import Rows
 from ..types import Floats
-from .objective import Likelihood, Objective, sample_positions
+from .objective import Evaluation, Likelihood, Objective, sample_positions
 
 
 class Status(Enum):
@@ -121,6 +123,166 @@ class Climb:
 
 Callback = Callable[[Step], None]
 """Called after each iteration; an optimiser shows progress through it."""
+
+
+# -- whether a point is a maximum ------------------------------------------------------------------
+
+
+WITHIN = 1e-6  # standard errors between a converged fit and the maximum: what the package promises
+DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
+_SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of unit size
+_STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
+_ROUNDING = 16 * 2.0**-52  # relative error of one row's score: a few operations of each node
+
+
+def free_mask(free: np.ndarray | None, theta: Tensor) -> Tensor:
+    """``free`` as a boolean tensor of theta's shape."""
+    if free is None:
+        return torch.ones_like(theta, dtype=torch.bool)
+    mask = np.asarray(free)
+    if mask.dtype != bool or mask.shape not in (theta.shape, theta.shape[1:]):
+        raise ValueError(
+            f"free must be booleans of shape {tuple(theta.shape[1:])} or {tuple(theta.shape)}, "
+            f"got {mask.dtype} of shape {mask.shape}"
+        )
+    return torch.as_tensor(mask, device=theta.device).expand_as(theta)
+
+
+def bounds(objective: Likelihood) -> tuple[Tensor, Tensor]:
+    """Bounds of all parameters, (P,): none for coefficients."""
+    infinite = np.full(objective.n_coef, np.inf)
+    lower = np.concatenate([-infinite, objective.form.lower])
+    upper = np.concatenate([infinite, objective.form.upper])
+    device = objective.device
+    return torch.as_tensor(lower, device=device), torch.as_tensor(upper, device=device)
+
+
+def scaled_model(
+    objective: Likelihood, theta: Tensor, free: Tensor, at: Evaluation
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Score, information and the bounds that hold (-1, 0 or +1), in unit-size columns.
+
+    A parameter that is fixed or held gets a zero score and a large curvature of its own.
+    """
+    assert at.score is not None
+    assert at.hessian is not None
+    scale = torch.as_tensor(objective.scale, device=theta.device)
+    lower, upper = bounds(objective)
+    score = _zero_unless_finite(at.score / scale)
+    information = _zero_unless_finite(-at.hessian / (scale[..., :, None] * scale[..., None, :]))
+    low = free & (theta <= lower) & (score < 0)
+    high = free & (theta >= upper) & (score > 0)
+    moving = free & ~low & ~high
+    side = high.to(torch.int8) - low.to(torch.int8)
+    if score.device.type == "cpu" and moving.all():
+        return score, information, side
+    both = moving[:, :, None] & moving[:, None, :]
+    size = information.diagonal(dim1=-2, dim2=-1).abs().amax(-1).clamp(min=1.0)
+    own = torch.diag_embed(torch.where(moving, 0.0, size[:, None]))
+    return torch.where(moving, score, 0.0), torch.where(both, information, 0.0) + own, side
+
+
+def _zero_unless_finite(values: Tensor) -> Tensor:
+    return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+class Spectrum(NamedTuple):
+    """The information's eigenvalues and vectors, and the score's coordinates along them."""
+
+    value: Tensor  # (B, P), rising
+    vector: Tensor  # (B, P, P), in columns
+    along: Tensor  # (B, P)
+
+    @classmethod
+    def of(cls, score: Tensor, information: Tensor) -> Spectrum:
+        value, vector = torch.linalg.eigh(information)
+        return cls(value, vector, (vector.mT @ score[..., None])[..., 0])
+
+    def members(self, index: Tensor) -> Spectrum:
+        return Spectrum(self.value[index], self.vector[index], self.along[index])
+
+
+class Standing(NamedTuple):
+    """Where each member of a batch stands."""
+
+    norm: Tensor  # (B,) of the score
+    maximum: Tensor  # (B,) bool: at one
+    flat: Tensor  # (B,) bool: at an end without curvature
+    move: Tensor  # (B, P) Newton's step, in unit-size columns
+    distance: Tensor  # (B,) its length in standard errors
+    rounding: Tensor  # (B,) the part of that which rounding of the score alone can make
+
+
+def judge(
+    score: Tensor,
+    information: Tensor,
+    value: Tensor,
+    total: Tensor | float,
+    gtol: float,
+    slack: float = 1.0,
+    spectrum: Spectrum | None = None,
+) -> Standing:
+    """Where each member stands.
+
+    Parameters
+    ----------
+    score, information : Tensor
+        (B, P) and (B, P, P), in unit-size columns.
+    value, total : Tensor
+        (B,) log-likelihood and the sum of the row weights.
+    slack : float
+        Factor on every tolerance but that for the curvature.
+    spectrum : Spectrum, optional
+        That of the score and the information, where it is known.
+
+    Notes
+    -----
+    The score of column j is a sum of n terms, each with a relative error r of rounding, so its own
+    error is at most r times the sum of their sizes, and that at most r sqrt(n I_jj) by
+    Cauchy-Schwarz, with the information I_jj for the sum of squares. Through I^-1 the errors of the
+    columns make up a distance of at most r sqrt(n sum_j I_jj (I^-1)_jj) if their signs are random.
+    """
+    norm = score.abs().amax(-1) / total
+    eigenvalue, vector, along = spectrum or Spectrum.of(score, information)
+    positive = eigenvalue.clamp(min=1e-300)
+    step = along / positive
+    gain = 0.5 * (along * step).sum(-1)
+    inverse = (vector.square() / positive[..., None, :]).sum(-1)  # its diagonal
+    inflation = (information.diagonal(dim1=-2, dim2=-1) * inverse).sum(-1)
+    maximum = (
+        (norm <= slack * gtol)
+        & (gain <= slack * DECREMENT * (1.0 + 1e-6 * value.abs()))
+        & (torch.linalg.vector_norm(step, dim=-1) <= slack * _STEP)
+        & (eigenvalue[:, 0] > _SINGULAR * total)
+    )
+    # A negative curvature is a saddle point or a minimum, which the next step leaves.
+    flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
+    return Standing(
+        norm,
+        maximum,
+        flat,
+        move=(vector @ step[..., None])[..., 0],
+        distance=(2.0 * gain.clamp(min=0.0)).sqrt(),
+        rounding=_ROUNDING * (total * inflation.clamp(min=0.0)).sqrt(),
+    )
+
+
+def flat_status(information: Tensor, n_coef: int, total: float) -> Status:
+    """What a top without curvature is flat in.
+
+    Parameters
+    ----------
+    information : Tensor
+        (P, P) in unit-size columns, coefficients first.
+    """
+    # Given the dependence the coefficients have curvature, unless they are at fault themselves.
+    least = float(torch.linalg.eigvalsh(information[:n_coef, :n_coef])[0])
+    return Status.FLAT if least > _SINGULAR * total else Status.SINGULAR
+
+
+def total_of(total: Tensor | float, i: int) -> float:
+    """Sum of the row weights of one member."""
+    return float(total[i]) if isinstance(total, Tensor) and total.ndim else float(total)
 
 
 # -- what the error of the integration means for the estimates -------------------------------------

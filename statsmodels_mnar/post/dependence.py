@@ -1,4 +1,4 @@
-"""What a normalization estimates, and sigma, rho and the latent error correlation from it.
+"""The dependence of the outcome on selection: its parameters, its tests, and what identifies it.
 
 The error of the outcome is sigma e plus its own, that of selection has correlation rho with e, so
 
@@ -12,20 +12,33 @@ With a binary outcome this, not sigma and rho apart, is what the data speak abou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from html import escape
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from scipy import stats
+from torch import Tensor
 
-from ..kernel.forms import Form, FreeForm, LoadingForm, Parametrization, ProbitForm
+from ..errors import DesignError
+from ..kernel.forms import CorrelationForm, Form, FreeForm, LoadingForm, Parametrization, ProbitForm
 from ..kernel.integration import Integration, Quadrature
-from ..kernel.links import LOGIT, Link
+from ..kernel.links import LOGIT, Link, mills
+from ..kernel.rows import Rows
+from ..optimize.binary import Independent
+from ..optimize.maximize import maximize
+from ..types import Floats
+from .covariance import invert
+from .paths import InnerCorrelation
 
 Normalization = str | Mapping[str, float]
+
+_NAMES = ("lnsigma", "athrho", "loading")  # of one normalization or another
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +213,303 @@ def _fixed(values: Mapping[str, Any], integration: Integration, tol: float) -> P
     lnsigma = None if sigma is None else math.log(sigma)
     athrho = None if rho is None else math.atanh(rho)
     return Parametrized(FreeForm(integration), (lnsigma, athrho))
+
+
+def check_names(outcome: Sequence[str], select: Sequence[str]) -> None:
+    """Refuse names that two parameters would have: nobody could tell which one is meant."""
+    for name, count in Counter([*outcome, *select, *_NAMES]).items():
+        if count > 1:
+            other = "a parameter of the model" if name in _NAMES else "another column"
+            raise DesignError(
+                f"the column {name!r} has the name of {other}. Rename it, or write I({name}) in "
+                "the formula."
+            )
+
+
+# -- whether selection is ignorable ----------------------------------------------------------------
+
+
+Method = Literal["lr", "wald", "score"]
+
+
+def p_text(pvalue: float) -> str:
+    """What follows the "p" of a test."""
+    return "< 0.0001" if pvalue < 5e-5 else f"= {pvalue:.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndependenceTest:
+    """Test of independent equations, where a plain logit of the labelled rows is consistent.
+
+    Attributes
+    ----------
+    method : {"lr", "wald", "score"}
+    statistic, pvalue : float
+    df : int
+        Degrees of freedom of the chi-squared distribution.
+    """
+
+    method: str
+    statistic: float
+    pvalue: float
+    df: int = 1
+
+    def __str__(self) -> str:
+        name = {"lr": "LR", "wald": "Wald", "score": "Score"}[self.method]
+        if self.method == "score" and np.isnan(self.statistic):
+            return (
+                "Score test of independent equations: there is none, the selection equation adds "
+                "nothing to the columns of the outcome equation"
+            )
+        found = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
+        return f"{name} test of independent equations: {found}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def _test(method: Method, statistic: float) -> IndependenceTest:
+    return IndependenceTest(method, statistic, float(stats.chi2.sf(statistic, 1)))
+
+
+def likelihood_ratio(llf: float, without: float) -> IndependenceTest:
+    """Twice the gain over the same model without dependence.
+
+    The reference distribution has one degree of freedom: that of rho, or of the loading.
+    """
+    return _test("lr", max(2.0 * (llf - without), 0.0))
+
+
+def free_without_dependence(objective: Any, logit: Independent, probit: float) -> float:
+    """Log-likelihood of the free model at rho = 0, where sigma still bends the outcome's link.
+
+    That link runs from the logit at sigma = 0 to the probit at infinity. The coefficients are
+    standardized, so that they hardly move with sigma, and the search takes a few steps.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the free form.
+    logit : Independent
+        The two equations fitted apart.
+    probit : float
+        Log-likelihood of the same with a probit outcome.
+    """
+    best = max(logit.value, probit)
+    mask = np.ones(objective.n_coef + 2, dtype=bool)
+    mask[-1] = False
+    params = np.append(logit.params, [0.0, 0.0])  # mix and atcorr
+    for form in (InnerCorrelation, CorrelationForm):
+        found = maximize(objective.with_form(form(objective.form.integration)), params, free=mask)
+        # Beyond the bounds lie the two limits: a better value there than both is not the maximum.
+        inside = form.lower[0] < found.params[-2] < form.upper[0]
+        if inside or not found.value > best:
+            break
+        params = found.params
+    return max(best, found.value)
+
+
+def wald(estimate: float, variance: float) -> IndependenceTest:
+    """Return the square of athrho or the loading over its standard error."""
+    return _test("wald", estimate**2 / variance)
+
+
+def score(
+    rows: Any,
+    independent: Independent,
+    *,
+    link: Link,
+    meat: Callable[[Floats], Floats] | None = None,
+) -> IndependenceTest:
+    """Return the score test, which needs only the two equations fitted apart.
+
+    The score of the loading (probit outcome: athrho) at zero. The free form, a fixed sigma and the
+    loading form have the same test.
+
+    Parameters
+    ----------
+    rows : Rows or PartitionedRows
+    meat : callable, optional
+        The covariance of the scores of all parameters, from these parameters, for a robust test.
+
+    Notes
+    -----
+    At zero the score of row i is the generalized residual of the outcome times the inverse Mills
+    ratio m of selection: the test is that of m as one more column of the outcome equation. It
+    is standardized by the expected information, v (m - its projection on the outcome columns)^2
+    summed over the labelled rows, which is never negative; the observed information is in a
+    large share of samples with a weak instrument.
+    """
+    params = tuple(independent.params.tolist())
+    score, information = (t.cpu().numpy() for t in rows.sum(mills_sums, params, link))
+    smoothing = getattr(rows, "smoothing", None)
+    if smoothing is not None:  # effects are random, and their prior adds to the information
+        p = len(score) - 1
+        penalty = smoothing[:p, :p]
+        score[:p] -= penalty @ independent.params[:p]
+        information[:p, :p] += penalty
+    coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
+    direction = np.append(coef, 1.0)
+    move = float(direction @ score)
+    left = float(direction @ information @ direction)
+    if not left > 1e-12 * information[-1, -1]:
+        return _test("score", float("nan"))
+    if meat is not None:
+        theta = np.append(independent.params, 0.0)
+        filled = np.zeros(len(theta))
+        filled[: len(coef)], filled[-1] = coef, 1.0
+        left = float(filled @ meat(theta) @ filled)
+    return _test("score", move**2 / left)
+
+
+def mills_sums(rows: Rows, params: tuple[float, ...], link: Link) -> tuple[Tensor, Tensor]:
+    """Score (p + 1,) and expected information of the outcome columns and the Mills ratio."""
+    p = rows.X.shape[0]
+    theta = torch.tensor(params, dtype=rows.X.dtype, device=rows.device)
+    seen = rows.tilt > 0.0
+    X, sign, weight = rows.X[:, seen], rows.sign[seen], rows.weight[seen]
+    a = theta[:p] @ X + rows.offset[seen]
+    b = theta[p:] @ rows.W[:, seen] + rows.offset_select[seen]
+    residual = sign * link.ratios(sign * a, sign)[0]
+    variance = link.ratios(a, 1.0)[0] * link.ratios(-a, -1.0)[0]  # f^2/(F (1 - F))
+    columns = torch.cat([X, mills(b)[None]])
+    return columns @ (weight * residual), (columns * (weight * variance)) @ columns.mT
+
+
+# -- how strong the variables are that only the selection equation has -----------------------------
+
+
+WEAK = 10.0  # the rule of thumb of Staiger and Stock (1997) for the first stage's F
+
+Verdict = Literal["strong", "weak", "none", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionTest:
+    """H0: none of the variables that only the selection equation has moves selection.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the selection equation outside the span of those of the outcome equation.
+    statistic, pvalue : float
+        Of the Wald test; NaN where there are no such columns, or no standard errors.
+    df : int
+        How many restrictions are tested; fewer than columns where a combination of them lies in
+        the span of the outcome equation.
+    offset : bool
+        The selection offset is such a variable too. Its coefficient is one, not estimated, so
+        that there is nothing to test.
+    known : bool
+        False where the data are gone, and with them the designs that tell which columns these are.
+    why : str
+        Why the strength cannot be tested, where that is not plain from the rest.
+    """
+
+    columns: tuple[str, ...]
+    statistic: float  # chi2
+    df: int
+    pvalue: float
+    offset: bool = False
+    known: bool = True
+    why: str = ""
+
+    @property
+    def fvalue(self) -> float:
+        """The statistic per degree of freedom."""
+        return self.statistic / self.df if self.df else float("nan")
+
+    @property
+    def weak(self) -> bool:
+        """Whether it is below 10, the rule of thumb for instruments in linear regressions."""
+        return self.fvalue < WEAK
+
+    @property
+    def verdict(self) -> Verdict:
+        """How strong the instruments are.
+
+        "strong" or "weak" as the statistic per degree of freedom is at least 10 or below; "none"
+        where the selection equation has no variable of its own; "unknown" where it has one that
+        cannot be tested (no standard errors, or an offset alone).
+        """
+        if not np.isnan(self.fvalue):
+            return "weak" if self.weak else "strong"
+        return "unknown" if self.columns or self.offset or not self.known else "none"
+
+    @property
+    def line(self) -> str:
+        """The strength and what to do about it, for the foot of a summary."""
+        if not self.known:
+            return "Instrument: not known without the data."
+        if self.verdict == "none":
+            return (
+                "Instrument: none. Selection has no variable of its own, so the answer rests on "
+                "the functional form; add a variable that moves selection but not the outcome, "
+                "and see sensitivity()."
+            )
+        names = ", ".join([*self.columns, *["the selection offset"] * self.offset])
+        if self.verdict == "unknown":
+            why = "no standard errors" if self.columns else "an offset has no coefficient to test"
+            return f"Instrument: {names}; strength unknown ({self.why or why})."
+        numbers = f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}"
+        if self.verdict == "strong":
+            return f"Instrument: {names}, strong ({numbers})."
+        return (
+            f"Instrument: {names}, weak ({numbers}; {self.fvalue:.1f} per df, below {WEAK:g}). The "
+            "answer rests mostly on the functional form; look for a stronger one, and see "
+            "profile() and sensitivity()."
+        )
+
+    def __str__(self) -> str:
+        if self.verdict not in ("strong", "weak"):
+            return self.line
+        hint = (
+            f"weak: below the rule of thumb of {WEAK:g}; the dependence rests on functional form"
+            if self.weak
+            else f"above the rule of thumb of {WEAK:g}"
+        )
+        return (
+            f"Wald test of {', '.join(self.columns)} in the selection equation: "
+            f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}; "
+            f"{self.fvalue:.2f} per column ({hint})"
+        )
+
+
+def exclusion(
+    columns: tuple[str, ...],
+    directions: Floats,
+    gamma: Floats,
+    cov: Floats,
+    *,
+    offset: bool,
+    sampling: Floats | None = None,
+) -> ExclusionTest:
+    """Wald test that the directions of the selection coefficients are zero.
+
+    Parameters
+    ----------
+    directions : ndarray
+        (r, k), see `find_excluded`.
+    gamma, cov : ndarray
+        (k,) selection coefficients and (k, k) their covariance.
+    sampling : ndarray, optional
+        (k, k) covariance around their means where a penalty shrinks them: the statistic has the
+        expectation tr(C^(-1) D) under the null, C and D the covariances of the directions, and
+        that, rounded, is its degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> test = exclusion(("z",), np.array([[0.0, 1.0]]), np.array([0.3, 0.8]), 0.04 * np.eye(2),
+    ...                  offset=False)
+    >>> round(test.statistic, 6), test.df, test.verdict
+    (16.0, 1, 'strong')
+    """
+    df, value = len(directions), directions @ gamma
+    inverse = invert(directions @ cov @ directions.T) if df else np.empty((0, 0))
+    statistic = float(value @ inverse @ value) if df else float("nan")
+    if df and sampling is not None:
+        used = float(np.sum(inverse * (directions @ sampling @ directions.T)))
+        df = max(1, round(used)) if np.isfinite(used) else df
+    pvalue = float(stats.chi2.sf(statistic, df)) if df else float("nan")
+    return ExclusionTest(columns, statistic, df, pvalue, offset)

@@ -6,20 +6,23 @@ the seam and a new model knows what it has to have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design import Design
 from ..kernel.integration import Integration
 from ..kernel.links import Link
 from ..optimize.binary import Independent
+from ..optimize.objective import Objective
+from ..optimize.penalties import Penalised
 from ..optimize.solution import Solution
 from ..types import Floats
 from .covariance import Meat
-from .dependence import Parametrized
+from .dependence import Normalization, Parametrized
 from .prediction import Designs, Quantity
 from .stacked import Softening
 
@@ -67,7 +70,7 @@ class FittedModel(Protocol):
     """A selection model, as its results see it."""
 
     # -- the data ----------------------------------------------------------------------------------
-    design: Any  # a Design, or one whose rows are in partitions or gone
+    design: Design  # or a PartitionedDesign in its place, where the rows are in partitions or gone
     frame: pd.DataFrame | None  # the user's table, for columns by name
     endog: Any  # (n,) or None where the rows are in partitions, as all below
     offset: Any
@@ -79,7 +82,7 @@ class FittedModel(Protocol):
         """Whether the rows are in partitions."""
 
     @property
-    def training_design(self) -> Any:
+    def training_design(self) -> Design:
         """The design on which the likelihood is evaluated."""
 
     @property
@@ -106,7 +109,7 @@ class FittedModel(Protocol):
 
     # -- the form and its parameters ---------------------------------------------------------------
     integration: Integration
-    normalization: str | Mapping[str, float]
+    normalization: Normalization
     parametrized: Parametrized
     link: Link  # of the outcome given its errors
     k_outcome: int
@@ -126,30 +129,30 @@ class FittedModel(Protocol):
     def expand(self, params: Any) -> Floats:
         """Return all parameters of the form, fixed ones in their places."""
 
-    def parametrize(self, normalization: Any, integration: Integration) -> Parametrized:
+    def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         """Return the form that a normalization names."""
 
-    def sibling(self, normalization: Any, **changes: Any) -> Self:
+    def sibling(self, normalization: Normalization, **changes: Any) -> Self:
         """Return the model of the same rows under another normalization."""
 
-    def holding(self, normalization: Any) -> Self:
+    def holding(self, normalization: Normalization) -> Self:
         """Return this model with all of its dependence fixed, for predictions."""
 
-    def rebuilt(self, design: Any, **changes: Any) -> Self:
+    def rebuilt(self, design: Design, **changes: Any) -> Self:
         """Return a model of the same options on another design."""
 
-    def rebuilt_for_refit(self, design: Any) -> Self:
+    def rebuilt_for_refit(self, design: Design) -> Self:
         """Return a model of a resample: without warnings, and with the ridge of all rows."""
 
     # -- the likelihood and its fits ---------------------------------------------------------------
-    def blocks_of(self) -> tuple[Any, ...]:
+    def blocks_of(self) -> tuple[Penalised, ...]:
         """Return the coefficients of each penalised term."""
 
     def smoothed(self, penalties: Floats | None) -> Self:
         """Return the model with these penalties of its terms."""
 
-    def objective(self, penalty: float = 0.0) -> Any:
-        """Return the objective over the rows."""
+    def objective(self, penalty: float = 0.0) -> Objective:
+        """Return the objective over the rows, or a PartitionedObjective in its place."""
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
@@ -164,7 +167,7 @@ class FittedModel(Protocol):
         """Score of every row at ``params``, (n, P), times its weight."""
 
     def meat_in_partitions(
-        self, objective: Any, theta: Floats, cov_type: str, groups: tuple[str, ...],
+        self, objective: Objective, theta: Floats, cov_type: str, groups: tuple[str, ...],
         use_correction: bool,
     ) -> Meat:  # fmt: skip
         """Return the meat of rows in partitions."""
@@ -201,7 +204,9 @@ class FittedModel(Protocol):
         """Fit with other sets of draws."""
 
     # -- predictions -------------------------------------------------------------------------------
-    def predict(self, params: Any, exog: Any = None, exog_select: Any = None, **given: Any) -> Any:
+    def predict(
+        self, params: Any, exog: Any = None, exog_select: Any = None, **given: Any
+    ) -> Floats:
         """Probabilities and indices at given designs."""
 
     def quantity(self, params: Any, which: str) -> Quantity:

@@ -16,7 +16,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from ..large.resamples import cluster_weights, row_weights
+from ..large.partitions import cluster_weights, row_weights
 from ..optimize.maximize import as_optimizer, stops_early
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
@@ -316,7 +316,8 @@ def bca_levels(draws: Floats, estimate: float, acceleration: float, alpha: float
     below = np.clip(below, 0.5 / len(draws), 1.0 - 0.5 / len(draws))
     z0 = norm.ppf(below)
     z = z0 + norm.ppf([alpha / 2, 1.0 - alpha / 2])
-    return norm.cdf(z0 + z / (1.0 - acceleration * z))
+    levels: Floats = norm.cdf(z0 + z / (1.0 - acceleration * z))
+    return levels
 
 
 def bootstrap(
@@ -402,7 +403,8 @@ def resampled(
 ) -> Floats:
     """Row weights of one resample of the rows, or of clusters of them, (n,)."""
     if clusters is not None:
-        return own * cluster_weights(int(clusters.max()) + 1, rng, weighted=weighted)[clusters]
+        drawn: Floats = cluster_weights(int(clusters.max()) + 1, rng, weighted=weighted)
+        return own * drawn[clusters]
     counts = weight_kind == "freq_weights"
     size = int(own.sum()) if counts else len(own)
     return row_weights(own, size, rng, weighted=weighted, counts=counts)
@@ -462,7 +464,7 @@ def _refit_alone(model: FittedModel, weights: Floats, options: dict[str, Any]) -
     kind = model.design.weight_kind or "freq_weights"
     part = design_rows(replace(model.design, weights=weights, weight_kind=kind), weights > 0)
     try:
-        fitted = model.rebuilt_for_refit(part).fit(**options)
+        fitted: SelectionResults = model.rebuilt_for_refit(part).fit(**options)
     except ValueError as error:  # separation, one class, a collinear resample
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
     if len(fitted.params) != model.nparams:  # it went on on a face, which has other parameters

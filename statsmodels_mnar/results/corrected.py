@@ -11,10 +11,10 @@ import pandas as pd
 from ..bias_theory import BiasCondition
 from ..optimize.maximize import stops_early
 from ..post.covariance import Covariance
+from ..post.dependence import ExclusionTest
 from ..post.door import SoftModel
 from ..post.metrics import auc
 from ..post.stacked import Stages, stacked_covariance, stacked_influence
-from ..post.tests import ExclusionTest
 from ..types import Floats
 from .fitted import SelectionResults
 
@@ -121,7 +121,7 @@ class BiasCorrResults(SelectionResults):
         """Why the penalty alone keeps some coefficients finite; empty where it does not."""
         if not self._fit_info.penalty:
             return ()
-        return self._summary_cache("held", self.model.coefs_held)  # outlives the data
+        return self._once("held", self.model.coefs_held)  # outlives the data
 
     def _instrument(self) -> ExclusionTest:
         found = super()._instrument()

@@ -361,7 +361,7 @@ def _along_data(
     at = _values(source, values, factor=_is_factor(self, variable))
     offsets: dict[str, Any] = {}
     if data is None:
-        read = {*model.design.outcome_spec.columns, *model.design.select_spec.columns}
+        read = {name for spec in self._specs("p11") for name in spec.columns}
         weights = self.model.design.row_weights
         rows = _typical(rows[sorted(read)], weights, self._factors("p11"))
         for name in ("offset", "offset_select"):

@@ -12,6 +12,7 @@ from pandas.api import types as pdt
 from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, summary_params
 
+from ..design.chunks import PartitionedDesign, refuse_partitioned
 from ..design.formula import FormulaSpec
 from ..design.values import as_frame, typed
 from ..post.intervals import Targets, check_alpha
@@ -105,16 +106,16 @@ class MarginalEffects:
         """(V,) two-sided, of no effect."""
         if self.across is not None:
             return self.across.pvalues()
-        return 2.0 * norm.sf(np.abs(self.tvalues))
+        found: Floats = 2.0 * norm.sf(np.abs(self.tvalues))
+        return found
 
     def conf_int(self, alpha: float = 0.05) -> Floats:
         """(V, 2) intervals at level 1 - ``alpha``; see :attr:`interval`."""
         check_alpha(alpha)
         if self.across is not None:
             return self.across.interval(alpha)
-        return (
-            self.margeff[:, None] + norm.ppf([alpha / 2, 1 - alpha / 2]) * self.margeff_se[:, None]
-        )
+        reach: Floats = norm.ppf([alpha / 2, 1 - alpha / 2]) * self.margeff_se[:, None]
+        return self.margeff[:, None] + reach
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each variable, named as in statsmodels; intervals at level 1 - ``alpha``."""
@@ -371,7 +372,8 @@ def _by_partition(
     """Compute effects of columns for rows in partitions."""
     design, rows = self.model.design, self.model.plain_rows()
     if weights is not None or at in ("median", "all"):
-        design.refuse("weights" if weights is not None else f"what at={at!r} reads")
+        refuse_partitioned(design, "weights" if weights is not None else f"what at={at!r} reads")
+    assert isinstance(design, PartitionedDesign)
     facts, p = design.columns, len(design.outcome_names)
     kinds = [
         None if facts.low[j] == facts.high[j] else
@@ -473,7 +475,7 @@ def _specs(self: SelectionResults, which: str) -> list[FormulaSpec]:
     """The formulas that a prediction reads."""
     design = self.model.design
     specs = ((design.outcome_spec, NEEDS_OUTCOME), (design.select_spec, NEEDS_SELECT))
-    return [spec for spec, need in specs if which in need]
+    return [spec for spec, need in specs if which in need and spec is not None]
 
 
 def _factors(self: SelectionResults, which: str) -> set[str]:

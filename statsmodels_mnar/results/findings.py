@@ -7,18 +7,21 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ..design.recorded import record
+from ..post.dependence import ExclusionTest, IndependenceTest, p_text
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
-from ..post.tests import ExclusionTest, IndependenceTest, p_text
 from . import shrinkage, summary
 from .effects import MarginalEffects
 from .robustness import sensitivity_along
+
+if TYPE_CHECKING:
+    from .fitted import SelectionResults
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
 GRID = np.arange(-8, 9) / 10.0  # of the error correlation
@@ -51,7 +54,7 @@ class Statement:
 
 
 def gather(
-    results: Any, alpha: float, variable: str | None, *, refits: bool, progress: bool
+    results: SelectionResults, alpha: float, variable: str | None, *, refits: bool, progress: bool
 ) -> Findings:
     """Compute what a report shows.
 
@@ -123,7 +126,7 @@ def _followed(effects: MarginalEffects, variable: str | None) -> str | None:
     return variable
 
 
-def _shares(results: Any, alpha: float) -> pd.DataFrame:
+def _shares(results: SelectionResults, alpha: float) -> pd.DataFrame:
     """Return the shares of ones: observed among labelled rows, predicted for others."""
     design = results.model.design
     weights = design.row_weights
@@ -139,7 +142,7 @@ def _shares(results: Any, alpha: float) -> pd.DataFrame:
     return table.set_axis(["all", "labelled", "unlabelled"], axis=0)
 
 
-def _face(results: Any) -> str | None:
+def _face(results: SelectionResults) -> str | None:
     """Where a fit of sigma and rho ended, if on a face."""
     both = results._asked() == ("free", None, None)
     return results.status.value if both and results.status.boundary else None
@@ -148,7 +151,7 @@ def _face(results: Any) -> str | None:
 # -- sentences -------------------------------------------------------------------------------------
 
 
-def read(results: Any, found: Findings) -> list[Statement]:
+def read(results: SelectionResults, found: Findings) -> list[Statement]:
     """The findings in plain language."""
     y, s = results.model.design.outcome_name, results.model.design.select_name
     said = [*_about_dependence(results, found, y), _about_shares(found, y)]
@@ -171,7 +174,7 @@ def read(results: Any, found: Findings) -> list[Statement]:
     return [Statement("caution", first), *cautions, *said]
 
 
-def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
+def _about_dependence(results: SelectionResults, found: Findings, y: str) -> list[Statement]:
     if found.independence is None or not np.isfinite(found.independence.pvalue):
         return []
     test = str(found.independence)
@@ -198,7 +201,7 @@ def _about_dependence(results: Any, found: Findings, y: str) -> list[Statement]:
     return [Statement("finding", text)]
 
 
-def _error_correlation(results: Any, found: Findings) -> tuple[float, float, float]:
+def _error_correlation(results: SelectionResults, found: Findings) -> tuple[float, float, float]:
     if found.profile is not None:
         return (results.error_corr, *found.profile.interval)
     low, high = results.dependence_table(found.alpha).iloc[-1, 2:]  # the last row in every form
@@ -336,7 +339,7 @@ def as_json(record: dict[str, Any]) -> str:
     return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
 
 
-def fit_record(results: Any) -> dict[str, Any]:
+def fit_record(results: SelectionResults) -> dict[str, Any]:
     """The fit itself: all that ``from_json`` reads, documented in :meth:`to_json`."""
     model, design = results.model, results.model.design
     fit, status, names = results._fit_info, results.status, model.param_names
@@ -416,7 +419,7 @@ def _terms(design: Any) -> dict[str, Any] | None:
     return None if None in parts.values() else parts
 
 
-def report_record(results: Any, found: Findings) -> dict[str, Any]:
+def report_record(results: SelectionResults, found: Findings) -> dict[str, Any]:
     """The fit and what follows from it, documented in :meth:`SelectionResults.report`."""
     names = results.model.param_names
     columns = ("estimate", "std_error", "conf_low", "conf_high")

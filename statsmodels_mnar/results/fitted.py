@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,12 @@ from statsmodels.tools._decorators import cache_readonly
 
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Optimizer, as_optimizer
+from ..optimize.objective import Objective
 from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Climb, Solution, Status
 from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
+from ..post.dependence import Normalization, Parametrized
 from ..post.door import FittedModel
 from ..post.intervals import check_alpha
 from ..types import Floats
@@ -33,12 +36,13 @@ from . import (
     predicting,
     refits,
     report,
-    residuals,
     robustness,
     shrinkage,
     summary,
 )
 from .refits import SimulationError
+
+Known = TypeVar("Known")
 
 # Of statsmodels, for models without derivatives of their own; they work here, but are not needed.
 _NUMERICAL = frozenset(("bsejac", "bsejhj", "covjac", "covjhj", "get_nlfun", "hessv", "score_obsv"))
@@ -57,8 +61,12 @@ class Fit:
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
     climbs: tuple[Climb, ...] = ()  # of the search for the maximum
-    maxima: tuple[tuple[Any, Solution], ...] = ()  # models and their maxima, that of the fit first
-    asked: Any = None  # normalization asked for; None: the model's own, not that of a face
+    maxima: tuple[
+        tuple[FittedModel, Solution], ...
+    ] = ()  # models and their maxima, that of the fit first
+    asked: Normalization | None = (
+        None  # the one asked for; None: the model's own, not that of a face
+    )
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
     penalties: Penalties | None = None  # of penalised terms
@@ -175,15 +183,15 @@ class SelectionResults(GenericLikelihoodModelResults):
     _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
-    _mean_selected = property(residuals._mean_selected)
-    resid_response = property(residuals.resid_response)
-    resid_pearson = property(residuals.resid_pearson)
-    resid_quantile = residuals.resid_quantile
-    resid_generalized = property(residuals.resid_generalized)
-    _param_influence = residuals._param_influence
-    _check_at_maximum = residuals._check_at_maximum
-    _clusters = residuals._clusters
-    get_influence = residuals.get_influence
+    _mean_selected = property(predicting._mean_selected)
+    resid_response = property(predicting.resid_response)
+    resid_pearson = property(predicting.resid_pearson)
+    resid_quantile = predicting.resid_quantile
+    resid_generalized = property(predicting.resid_generalized)
+    _param_influence = predicting._param_influence
+    _check_at_maximum = predicting._check_at_maximum
+    _clusters = predicting._clusters
+    get_influence = predicting.get_influence
 
     # Penalised terms: group effects and smooths.
     penalised_terms = shrinkage.penalised_terms
@@ -249,8 +257,13 @@ class SelectionResults(GenericLikelihoodModelResults):
         """Results whose covariance is known already, and with it what ``summary`` shows."""
         results = cls(fit, found)
         for name, value in known.items():
-            results._summary_cache(name, lambda value=value: value)
+            results._once(name, partial(_same, value))
         return results
+
+    def _once(self, name: str, compute: Callable[[], Known]) -> Known:
+        """What ``compute`` returns; it is computed once, and outlives the data."""
+        found: Known = self._summary_cache(name, compute)
+        return found
 
     # -- covariance --------------------------------------------------------------------------------
 
@@ -281,7 +294,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             found = replace(found, description=f"{found.description}, penalties included")
         return found
 
-    def _meat(self, objective: Any, theta: Floats, cov_type: str) -> Meat | None:
+    def _meat(self, objective: Objective, theta: Floats, cov_type: str) -> Meat | None:
         """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
         if cov_type == "nonrobust":
             return None
@@ -306,7 +319,10 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     def _take_covariance(self, found: Covariance) -> None:
         self.cov_type = found.cov_type
-        self.cov_kwds = {"description": found.description, "n_groups": found.n_groups}
+        self.cov_kwds: dict[str, Any] = {
+            "description": found.description,
+            "n_groups": found.n_groups,
+        }
         self.cov_params_default = self.normalized_cov_params = found.matrix
 
     def get_robustcov_results(
@@ -341,8 +357,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         """
         other = self._copied()
         other.params = params
-        other._summary_cache("weak", tuple)
-        other._summary_cache("skewed", bool)
+        other._once("weak", tuple)
+        other._once("skewed", bool)
         return other
 
     def conf_int(self, alpha: float = 0.05, *, interval: str | None = None) -> Any:
@@ -377,7 +393,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         Normal or, where intervals are made by "profile", the smallest level at which that of
         :meth:`conf_int` excludes zero.
         """
-        found = super().pvalues
+        found: Floats = super().pvalues
         constrained = getattr(self, "results_constrained", None)
         if constrained is not None:  # those of the model that was fitted
             found = np.array(found)
@@ -395,7 +411,7 @@ class SelectionResults(GenericLikelihoodModelResults):
                 p[n_coef + j] = across.test(values, 0.0)
             return p
 
-        return self._summary_cache("pvalues", compute)
+        return self._once("pvalues", compute)
 
     # -- how it ended ------------------------------------------------------------------------------
 
@@ -424,7 +440,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return self._fit_info.accuracy
 
     @property
-    def _form(self) -> Any:
+    def _form(self) -> Parametrized:
         return self.model.parametrized
 
     # -- likelihoods -------------------------------------------------------------------------------
@@ -434,7 +450,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         """Log-likelihood, without the penalty."""
         if self._fit_info.penalty == 0.0 and not self._has_terms:
             return self.solution.value
-        return self._summary_cache("llf", lambda: self.model.loglike(self.params))
+        return self._once("llf", lambda: self.model.loglike(self.params))
 
     @property
     def _has_terms(self) -> bool:
@@ -459,7 +475,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             rows = self.model.constant_rows()
             return fit_independent(rows, link=self.model.link).value
 
-        return self._summary_cache("llnull", compute)  # outlives the data
+        return self._once("llnull", compute)  # outlives the data
 
     @cache_readonly
     def llr(self) -> float:
@@ -496,7 +512,8 @@ class SelectionResults(GenericLikelihoodModelResults):
     @property
     def df_resid(self) -> float:
         """Observations less :attr:`df_modelwc`."""
-        return self.nobs - self.df_modelwc
+        used: float = self.df_modelwc
+        return self.nobs - used
 
     @property
     def nobs_unselected(self) -> float:
@@ -640,7 +657,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         model = self.model
         if self._is_likelihood and model.in_partitions and model.rows_at_hand():
             _ = self.llnull, self.weak, self._skewed()  # the rows do not travel
-        return super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     def remove_data(self) -> None:
         """Drop all arrays of the length of the data; predict on new data still works."""
@@ -652,7 +670,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         super().remove_data()
         self.model.remove_data()
 
-    def _embed(self, model: Any, kept: NDArray[np.int64]) -> SelectionResults:
+    def _embed(self, model: FittedModel, kept: NDArray[np.int64]) -> SelectionResults:
         """These results as those of a larger ``model``, zero in all but the ``kept``."""
         full = self._copied()
         full._cache = {"llf": self.llf}
@@ -667,6 +685,10 @@ class SelectionResults(GenericLikelihoodModelResults):
         full.k_constr = len(full.params) - len(self.params)
         full._fit_info = replace(self._fit_info, model=model)
         return full
+
+
+def _same(value: Known) -> Known:
+    return value
 
 
 def _log_likelihood(value: float) -> str:

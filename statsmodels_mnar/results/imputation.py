@@ -36,10 +36,14 @@ class Imputations(Sequence[Any]):
         (n,) position among the model's rows of each completed row.
     """
 
-    def __init__(self, results: Any, seeds: list[np.random.SeedSequence], column: str) -> None:
+    def __init__(
+        self, results: SelectionResults, seeds: list[np.random.SeedSequence], column: str
+    ) -> None:
         self._results, self._seeds, self._column = results, seeds, column
         design = results.model.design
-        counts = design.weights if design.weight_kind == "freq_weights" else np.ones(design.nobs)
+        counts = (
+            design.row_weights if design.weight_kind == "freq_weights" else np.ones(design.nobs)
+        )
         self.rows = np.repeat(np.arange(design.nobs), counts.astype(int))  # (n,)
         missing = ~design.labelled
         self._missing = missing[self.rows]  # (n,) of the completed rows
@@ -72,6 +76,7 @@ class Imputations(Sequence[Any]):
         model = self._results.model
         if model.design.outcome_spec is None:
             return labels
+        assert model.frame is not None
         frame = model.frame.iloc[model.design.kept[self.rows]].copy()
         frame[self._column] = labels
         return frame
@@ -113,7 +118,7 @@ class Imputations(Sequence[Any]):
         """Share of ones in the population, pooled; ``prob_weights`` are used."""
         design = self._results.model.design
         sampling = design.weight_kind == "prob_weights"
-        weights = design.weights if sampling else np.ones(len(self.rows))
+        weights = design.row_weights if sampling else np.ones(len(self.rows))
         groups = self._results._clusters("prevalence")
         groups = None if groups is None else groups[self.rows]
         units = len(self.rows) if groups is None else len(np.unique(groups))
@@ -475,7 +480,7 @@ def draw_params(
     values, vectors = np.linalg.eigh(cov / np.outer(safe, safe))
     root = safe[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     for _ in range(1000):
-        drawn = params + root @ rng.standard_normal(len(params))
+        drawn: Floats = params + root @ rng.standard_normal(len(params))
         if (drawn >= low).all() and (drawn <= high).all():
             return drawn
     raise ValueError(
@@ -486,6 +491,6 @@ def draw_params(
 
 def held(cov: Floats, k: int) -> Floats:
     """Covariance of a normal vector given its k-th element, whose row becomes zero, (P, P)."""
-    rest = cov - np.outer(cov[:, k], cov[k]) / cov[k, k]
+    rest: Floats = cov - np.outer(cov[:, k], cov[k]) / cov[k, k]
     rest[k], rest[:, k] = 0.0, 0.0
     return rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,22 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from statsmodels.stats.contrast import WaldTestResults
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import find_excluded
-from ..design.chunks import SavedDesign
+from ..design.checks import nearly_collinear
+from ..design.chunks import SavedDesign, refuse_partitioned
+from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import Dependence, FreeForm, single_form
 from ..kernel.links import PROBIT
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
-from ..post import covariance, intervals, tests
+from ..post import covariance, intervals
 from ..post import dependence as latent
+from ..post.dependence import ExclusionTest, IndependenceTest
 from ..post.intervals import Across, check_alpha
 from ..post.paths import Closed
-from ..post.tests import ExclusionTest, IndependenceTest, is_nested
+from ..post.tests import is_nested
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ def instrument(self: SelectionResults) -> ExclusionTest:
     ``verdict`` is "strong", "weak" (less than 10 per degree of freedom), "none" or "unknown".
     Where the fit has no covariance, the test is that of the selection equation fitted apart.
     """
-    return self._summary_cache("instrument", self._instrument)  # outlives the data
+    return self._once("instrument", self._instrument)  # outlives the data
 
 
 def _instrument(self: SelectionResults) -> ExclusionTest:
@@ -50,7 +54,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if not np.isfinite(cov).all() and self._is_likelihood:
         gamma, cov = _selection_apart(self)
     shrunk = _shrunk_covariance(self, select) if self._has_terms else None
-    return tests.exclusion(
+    return latent.exclusion(
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
@@ -63,7 +67,8 @@ def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
     if objective.smoothing is None:
         return inverse[cut, cut]
     whole = objective.smoothing[np.ix_(keep, keep)]
-    return (inverse - inverse @ whole @ inverse)[cut, cut]
+    shrunk: Floats = inverse - inverse @ whole @ inverse
+    return shrunk[cut, cut]
 
 
 def _collapsed(self: SelectionResults, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,15 +82,16 @@ def _collapsed(self: SelectionResults, columns: tuple[str, ...]) -> tuple[str, .
     return tuple(dict.fromkeys(term_of.get(name, name) for name in columns))
 
 
-def _selection_apart(self: SelectionResults) -> tuple[Any, Any]:
+def _selection_apart(self: SelectionResults) -> tuple[Floats, Floats]:
     """Coefficients of the selection equation fitted apart, and their covariance."""
     p, apart = self.model.k_outcome, self._fit_info.independent
     gamma = apart.params[p:]
     if not apart.converged:
         return gamma, np.full((len(gamma), len(gamma)), np.nan)
     null = self.model.objective().with_form(single_form(self.model.link))
-    hessian = null.evaluate(np.append(apart.params, 0.0), 2).hessian[0].cpu().numpy()
-    return gamma, covariance.invert(-hessian[p:-1, p:-1])
+    at = null.evaluate(np.append(apart.params, 0.0), 2)
+    assert at.hessian is not None
+    return gamma, covariance.invert(-at.hessian[0].cpu().numpy()[p:-1, p:-1])
 
 
 def test_independence(self: SelectionResults, method: str | None = None) -> IndependenceTest:
@@ -124,16 +130,16 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         )
     if method == "lr":
         _check_likelihood(self, "method='lr'")
-        return tests.likelihood_ratio(self.llf, self._ll_ignorable())
+        return latent.likelihood_ratio(self.llf, self._ll_ignorable())
     if method == "score":
-        return tests.score(
+        return latent.score(
             self.model.rows,
             self._fit_info.independent,
             link=self.model.link,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
-    return tests.wald(float(np.asarray(self.params)[-1]), variance)
+    return latent.wald(float(np.asarray(self.params)[-1]), variance)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:
@@ -153,9 +159,9 @@ def _ll_ignorable(self: SelectionResults) -> float:
         if kind == "probit":
             return probit
         objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return tests.free_without_dependence(objective, self._fit_info.independent, probit)
+        return latent.free_without_dependence(objective, self._fit_info.independent, probit)
 
-    return self._summary_cache("ignorable", compute)  # outlives the data
+    return self._once("ignorable", compute)  # outlives the data
 
 
 def _maximum(self: SelectionResults, normalization: Any) -> Solution:
@@ -241,8 +247,7 @@ def score_test(self: SelectionResults, exog_extra: Any) -> tuple[float, float, i
         )
     _check_likelihood(self, "score_test")
     model = self.model
-    if model.in_partitions:
-        model.design.refuse("score_test")
+    refuse_partitioned(model.design, "score_test")
     model.check_rows_at_hand()
     design = model.design
     extra = np.asarray(exog_extra, dtype=float)
@@ -286,8 +291,7 @@ def pred_table(self: SelectionResults, threshold: float = 0.5) -> Floats:
     with what the model says of labelled rows. Frequency weights count.
     """
     model = self.model
-    if model.in_partitions:
-        model.design.refuse("pred_table")
+    refuse_partitioned(model.design, "pred_table")
     model.check_rows_at_hand()
     design = model.design
     seen = design.labelled
@@ -384,17 +388,20 @@ def _terms(self: SelectionResults) -> dict[str, slice]:
 
 def sigma(self: SelectionResults) -> float:
     """Size of the error that outcome and selection share."""
-    return self._dependence.sigma
+    at: Dependence = self._dependence
+    return at.sigma
 
 
 def rho(self: SelectionResults) -> float:
     """Correlation of the error of size sigma with the selection error."""
-    return self._dependence.rho
+    at: Dependence = self._dependence
+    return at.rho
 
 
 def error_corr(self: SelectionResults) -> float:
     """Correlation of the latent errors of outcome and selection."""
-    return self._dependence.error_corr
+    at: Dependence = self._dependence
+    return at.error_corr
 
 
 def dependence(self: SelectionResults) -> pd.DataFrame:
@@ -471,7 +478,7 @@ def weak(self: SelectionResults) -> tuple[str, ...]:
     Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
     correlations that the likelihood supports.
     """
-    return self._summary_cache("weak", lambda: intervals.reasons(self))
+    return self._once("weak", lambda: intervals.reasons(self))
 
 
 def _weakness(self: SelectionResults) -> str | None:
@@ -489,6 +496,39 @@ def _weakness(self: SelectionResults) -> str | None:
         f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
         f"scale with normalization={self._scale_remedy()}."
     )
+
+
+def warn_about(results: SelectionResults) -> None:
+    """Say what a user must know before reading a number."""
+    solution = results.solution
+    if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
+        free = results.model.normalization == "free"
+        simpler = ", or a simpler normalization such as 'loading'" if free else ""
+        warn(
+            f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
+            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
+            f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
+            ConvergenceWarning,
+        )
+    penalties = results._fit_info.penalties
+    if penalties is not None and not penalties.converged and results.converged:
+        warn(
+            f"penalties of re() and smooth() were not settled in {penalties.n_updates} updates: "
+            "the marginal likelihood still rises. Fix one of them (sd=, penalty=), or drop a term.",
+            ConvergenceWarning,
+        )
+    if solution.status is Status.FLAT:
+        warn(
+            f"{solution.status.value}. It is held at an error correlation of "
+            f"{results.error_corr:.3f}; look at others with sensitivity(error_corr=...).",
+            WeakIdentificationWarning,
+        )
+    coarse = results.accuracy.note if results.accuracy is not None else None
+    if coarse is not None:
+        warn(coarse, IntegrationAccuracyWarning)
+    for message in (results._weakness, results._doubt()):
+        if message is not None:
+            warn(message, WeakIdentificationWarning)
 
 
 def maxima(self: SelectionResults) -> pd.DataFrame:
@@ -525,11 +565,11 @@ def _by_profile(self: SelectionResults, interval: str | None, *, automatic: bool
 
 
 def _skewed(self: SelectionResults) -> bool:
-    return self._summary_cache("skewed", lambda: intervals.skewed(self))
+    return self._once("skewed", lambda: intervals.skewed(self))
 
 
 def _across(self: SelectionResults) -> Across:
-    return self._summary_cache("across", lambda: intervals.across(self))
+    return self._once("across", lambda: intervals.across(self))
 
 
 def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
@@ -541,7 +581,7 @@ def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
 def _dependence_across(self: SelectionResults) -> list[tuple[Floats, tuple[float, float]]]:
     """The dependence parameter that is estimated, if one is: its values and its limits."""
     across, everywhere = self._across(), (-np.inf, np.inf)
-    known = {
+    known: dict[str, Callable[[], Floats]] = {
         "loading": lambda: across.rho * across.sigma,
         "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
         "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),

@@ -40,7 +40,7 @@ _CRITERIA = {
 }
 
 
-def page_of(results: Any, found: Findings, title: str | None, figures: bool) -> str:
+def page_of(results: SelectionResults, found: Findings, title: str | None, figures: bool) -> str:
     """The whole report as HTML."""
     design = results.model.design
     title = title or f"{type(results.model).__name__}: {design.outcome_name}"
@@ -92,7 +92,7 @@ def _drawer(figures: bool) -> Draw:
     return draw
 
 
-def _data(results: Any) -> str:
+def _data(results: SelectionResults) -> str:
     model, design = results.model, results.model.design
     formulas = [
         ("Outcome equation", getattr(model, "formula", None) or ", ".join(design.outcome_names)),
@@ -116,7 +116,7 @@ def _data(results: Any) -> str:
     return page.section("Data", page.facts([*formulas, *counts], "What went into the model"))
 
 
-def _estimates(results: Any, found: Findings) -> str:
+def _estimates(results: SelectionResults, found: Findings) -> str:
     tidy = results.tidy(found.alpha)
     design = results.model.design
     captions = {
@@ -150,7 +150,7 @@ def _estimates(results: Any, found: Findings) -> str:
     return page.section("Estimates", *parts)
 
 
-def _terms(results: Any, found: Findings, draw: Draw) -> str:
+def _terms(results: SelectionResults, found: Findings, draw: Draw) -> str:
     """Penalised terms: their table, curves and effects of levels."""
     if not results._has_terms:
         return ""
@@ -183,7 +183,7 @@ def _tested(frame: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
     return table
 
 
-def _effects(results: Any, found: Findings, draw: Draw) -> str:
+def _effects(results: SelectionResults, found: Findings, draw: Draw) -> str:
     words = results._in_words()
     parts = [
         page.paragraph(
@@ -224,7 +224,7 @@ def _effects(results: Any, found: Findings, draw: Draw) -> str:
     return page.section("Effects and probabilities", *parts)
 
 
-def _curve_variable(results: Any, found: Findings) -> str | None:
+def _curve_variable(results: SelectionResults, found: Findings) -> str | None:
     """The variable of the data behind the effect that is followed."""
     spec = results.model.design.outcome_spec
     if spec is None:
@@ -239,14 +239,14 @@ def _curve_variable(results: Any, found: Findings) -> str | None:
     return next(iter([*inside, *spec.columns]), None)
 
 
-def _identification(results: Any, found: Findings, draw: Draw) -> str:
+def _identification(results: SelectionResults, found: Findings, draw: Draw) -> str:
     parts = [page.listing((None, line) for line in identification_lines(found))]
     if found.profile is not None:
         low, high = found.profile.interval
         level = f"{found.profile.level:.0%}"
         parts.append(
             draw(
-                lambda: results.plot_profile(found.profile),
+                partial(results.plot_profile, found.profile),
                 f"Profile log-likelihood of the error correlation: highest at "
                 f"{found.profile.estimate:.2f}, above the cut from {low:.2f} to {high:.2f}.",
                 f"Profile log-likelihood of the error correlation and its {level} interval, "
@@ -258,7 +258,7 @@ def _identification(results: Any, found: Findings, draw: Draw) -> str:
     return page.section("Identification", *parts)
 
 
-def _sensitivity(results: Any, found: Findings, draw: Draw) -> str:
+def _sensitivity(results: SelectionResults, found: Findings, draw: Draw) -> str:
     shown = [each for each in (found.prevalence, found.effect) if each is not None]
     if not shown:
         reason = found.absent.get("prevalence", "no refits were made")
@@ -273,7 +273,9 @@ def _sensitivity(results: Any, found: Findings, draw: Draw) -> str:
     return page.section("Sensitivity", note, *parts)
 
 
-def _one_sensitivity(results: Any, held: Sensitivity, alpha: float, draw: Draw) -> tuple[str, str]:
+def _one_sensitivity(
+    results: SelectionResults, held: Sensitivity, alpha: float, draw: Draw
+) -> tuple[str, str]:
     """The picture, and its numbers folded away."""
     target = held.target.replace("'mean'", results._in_words()["mean"])
     what = f"{target[0].upper()}{target[1:]}"
@@ -291,7 +293,7 @@ def _one_sensitivity(results: Any, held: Sensitivity, alpha: float, draw: Draw) 
     return picture, page.folded("The numbers", page.table(table, f"Sensitivity of {target}"))
 
 
-def _fit_of_the_seen(results: Any, draw: Draw) -> str:
+def _fit_of_the_seen(results: SelectionResults, draw: Draw) -> str:
     picture = draw(
         results.plot_calibration,
         "Observed shares of ones against predicted probabilities on the labelled rows, by "
@@ -469,7 +471,7 @@ def _check_matplotlib() -> None:
         ) from error
 
 
-def _latex(results: Any, found: Findings) -> str:
+def _latex(results: SelectionResults, found: Findings) -> str:
     parts = [results.summary(alpha=found.alpha)]
     parts += [effects.summary(found.alpha) for effects in found.effects.values()]
     tables = "\n\n".join(part.as_latex() for part in parts)

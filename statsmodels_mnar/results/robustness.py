@@ -341,7 +341,7 @@ def _worst_case(self: SelectionResults) -> tuple[float, float]:
 
 
 def _target(
-    results: Any, target: str, variable: str | Column | None, which: str, alpha: float
+    results: SelectionResults, target: str, variable: str | Column | None, which: str, alpha: float
 ) -> tuple[float, float, float, float]:
     """Return the estimate, standard error and interval of the target."""
     if target == "prevalence":
@@ -349,11 +349,13 @@ def _target(
         low, high = found.conf_int(alpha)[0]
         return float(found.predicted[0]), float(found.se[0]), low, high
     if target == "coef":
+        assert isinstance(variable, str)
         place = results.model.param_names.index(variable)
         estimate, error = float(results.params[place]), float(results.bse[place])
     elif isinstance(variable, Column):
         estimate, error = average_effect(results, which, variable)
     else:
+        assert variable is not None
         effects = results.get_margeff(which=which)
         place = list(effects.names).index(variable)
         estimate, error = float(effects.margeff[place]), float(effects.margeff_se[place])

@@ -50,7 +50,7 @@ class TermFacts:
 
 def facts(self: SelectionResults) -> TermFacts:
     """The facts about the terms, which outlive the data."""
-    return self._summary_cache("terms", lambda: _facts(self))
+    return self._once("terms", lambda: _facts(self))
 
 
 def _facts(self: SelectionResults) -> TermFacts:
@@ -96,7 +96,7 @@ def leverage(self: SelectionResults) -> Floats:
     E is the expected information at the estimates, as in mgcv; the observed one where that is not
     positive definite.
     """
-    return self._summary_cache("leverage", lambda: _free_shares(self))  # outlives the data
+    return self._once("leverage", lambda: _free_shares(self))  # outlives the data
 
 
 def _free_shares(self: SelectionResults) -> Floats:
@@ -133,6 +133,7 @@ def _expected(self: SelectionResults) -> Floats:
             )
         )  # fmt: skip
         at = model.objective().with_rows(rows).evaluate(theta, 2)
+        assert at.hessian is not None
         total -= at.hessian[0].cpu().numpy()
     return total[np.ix_(model.estimated, model.estimated)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from statsmodels.iolib.summary import Summary, summary_params
 from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
@@ -15,8 +16,8 @@ from statsmodels.iolib.tableformatting import fmt_params
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.solution import Status
+from ..post.dependence import IndependenceTest
 from ..post.intervals import FEW
-from ..post.tests import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
 
@@ -47,7 +48,15 @@ def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
     )
     if not results._is_likelihood:  # whose dependence is not tested against zero
         table.loc[table["equation"] == "dependence", ["statistic", "p_value"]] = np.nan
-    return table[shrinkage.ordinary(results)]
+    return table[_ordinary(results)]
+
+
+def _ordinary(results: SelectionResults) -> NDArray[np.bool_]:
+    """(P,) whether a parameter is none of a penalised term."""
+    if results._has_terms:
+        found: NDArray[np.bool_] = shrinkage.ordinary(results)
+        return found
+    return np.ones(len(results.params), dtype=bool)
 
 
 def glance(results: SelectionResults) -> pd.DataFrame:
@@ -270,7 +279,7 @@ def independence(results: SelectionResults) -> IndependenceTest | None:
     """The test of independence, which outlives the data; None where there is none."""
     if results.status is Status.STOPPED or not results._is_likelihood:
         return None
-    return results._summary_cache("independence", results.test_independence)
+    return results._once("independence", results.test_independence)
 
 
 def _footer(results: SelectionResults) -> list[str]:
@@ -288,17 +297,12 @@ def _footer(results: SelectionResults) -> list[str]:
 def _params_table(
     results: SelectionResults, cut: slice, names: list[str], title: str, alpha: float
 ) -> SimpleTable:
-    values = (
-        results,
-        np.asarray(results.params)[cut],
-        np.asarray(results.bse)[cut],
-        np.asarray(results.tvalues)[cut],
-        np.asarray(results.pvalues)[cut],
-        np.asarray(results.conf_int(alpha))[cut],
-    )
     shown = _terms(results, names)[cut]
-    kept = shrinkage.ordinary(results)[cut]
-    values = (results, *(part[kept] for part in values[1:]))
+    kept = _ordinary(results)[cut]
+    columns = (
+        results.params, results.bse, results.tvalues, results.pvalues, results.conf_int(alpha)
+    )  # fmt: skip
+    values = (results, *(np.asarray(column)[cut][kept] for column in columns))
     shown = [name for name, keep in zip(shown, kept, strict=True) if keep]
     profiled = results._by_profile(None) and not results._two_dependence_parameters()
     title = f"{title} ({_PROFILED})" if profiled else title
@@ -375,7 +379,7 @@ def summary2(
     smry = EscapedSummary2()
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
-    kept = shrinkage.ordinary(results)
+    kept = _ordinary(results)
     table = tidy(results, alpha)
     table = table.set_axis([n for n, keep in zip(names, kept, strict=True) if keep], axis=0)
     if not results._is_likelihood:

@@ -29,7 +29,7 @@ from statsmodels_mnar import (
     vuong_test,
 )
 from statsmodels_mnar.baselines import IPWLogit, NaiveLogit
-from statsmodels_mnar.comparison.contrasts import effect_contrast
+from statsmodels_mnar.comparison import effect_contrast
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.post.tests import dependence_nested, vuong
 

@@ -19,19 +19,19 @@ from examples import replication
 from statsmodels_mnar import baselines, comparison, datasets, learn
 from statsmodels_mnar.bias_theory import BiasCondition
 from statsmodels_mnar.montecarlo import MonteCarlo
+from statsmodels_mnar.post.dependence import IndependenceTest
 from statsmodels_mnar.post.door import INSIDE
 from statsmodels_mnar.post.metrics import PopulationMetrics
 from statsmodels_mnar.post.prediction import Prediction
 from statsmodels_mnar.post.profile import Profile
 from statsmodels_mnar.post.sensitivity import Identification, Sensitivity
-from statsmodels_mnar.post.tests import IndependenceTest
 from statsmodels_mnar.results.bootstrap import BootstrapResults
 from statsmodels_mnar.results.corrected import BiasCorrResults
 from statsmodels_mnar.results.effects import MarginalEffects
 from statsmodels_mnar.results.fitted import SelectionResults
 from statsmodels_mnar.results.imputation import Imputations, Pooled
+from statsmodels_mnar.results.predicting import Influence
 from statsmodels_mnar.results.refits import JackknifeResults, SimulationError
-from statsmodels_mnar.results.residuals import Influence
 
 PACKAGES = (statsmodels_mnar, baselines, comparison, datasets)
 PUBLIC = {
@@ -164,7 +164,7 @@ MODULES = sorted(
 # Of a second and more each; what they show is tested elsewhere.
 LONG = (
     "montecarlo", "models.first_stage", "results.plots", "results.robustness", "demo",
-    "comparison.contrasts", "results.imputation", "results.drawing",
+    "comparison", "results.imputation", "results.drawing",
 )  # fmt: skip
 
 

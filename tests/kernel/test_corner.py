@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.special import log_ndtr
 
-from statsmodels_mnar.kernel.corner import CORNER, near_corner
+from statsmodels_mnar.kernel.bivariate import CORNER, near_corner
 from statsmodels_mnar.kernel.forms import ProbitForm
 from statsmodels_mnar.kernel.links import log_ndtr_difference
 

@@ -22,8 +22,9 @@ from statsmodels_mnar.kernel.rows import Rows, block_rows, resolve_device
 from statsmodels_mnar.optimize import objective
 from statsmodels_mnar.optimize.batches import rekeyed, relabelled, stacked
 from statsmodels_mnar.optimize.binary import fit_binaries
-from statsmodels_mnar.optimize.newton import _Search, judge, scaled_model, trust_region_step
+from statsmodels_mnar.optimize.maximize import _Search, trust_region_step
 from statsmodels_mnar.optimize.objective import Objective
+from statsmodels_mnar.optimize.solution import judge, scaled_model
 
 FORMS = {
     "free": FreeForm(),

@@ -10,9 +10,14 @@ import pytest
 import torch
 
 from statsmodels_mnar.kernel import forms
-from statsmodels_mnar.kernel.corner import CORNER, near_corner
+from statsmodels_mnar.kernel.bivariate import (
+    CORNER,
+    PlackettNodes,
+    near_corner,
+    plackett,
+    plackett_counts,
+)
 from statsmodels_mnar.kernel.forms import ProbitForm
-from statsmodels_mnar.kernel.plackett import PlackettNodes, plackett, plackett_counts
 
 from .conftest import make_block
 

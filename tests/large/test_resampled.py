@@ -11,10 +11,10 @@ import torch
 from statsmodels_mnar.kernel.forms import LoadingForm
 from statsmodels_mnar.kernel.rows import Rows
 from statsmodels_mnar.large.execution import LocalPartitions, Store
-from statsmodels_mnar.large.partitions import PartitionedRows
-from statsmodels_mnar.large.resamples import (
+from statsmodels_mnar.large.partitions import (
     Clusters,
     Codes,
+    PartitionedRows,
     ResampledObjective,
     Resamples,
     draw_resamples,

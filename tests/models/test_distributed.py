@@ -36,8 +36,8 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.large.build import find_clusters
-from statsmodels_mnar.large.resamples import draw_resamples
-from statsmodels_mnar.optimize.newton import WITHIN
+from statsmodels_mnar.large.partitions import draw_resamples
+from statsmodels_mnar.optimize.solution import WITHIN
 from tests.patience import PATIENCE
 
 dask = pytest.importorskip("dask.dataframe")

@@ -17,9 +17,8 @@ from statsmodels_mnar.models.first_stage import MLP, fit_mlp
 from statsmodels_mnar.optimize.batches import rekeyed, relabelled, resampled, stacked
 from statsmodels_mnar.optimize.binary import fit_binaries, fit_binary
 from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, maximize_many
-from statsmodels_mnar.optimize.newton import WITHIN
 from statsmodels_mnar.optimize.objective import Objective
-from statsmodels_mnar.optimize.solution import Solution, Status
+from statsmodels_mnar.optimize.solution import WITHIN, Solution, Status
 
 N = 200
 

@@ -13,10 +13,10 @@ from scipy import optimize
 from statsmodels_mnar.kernel.forms import FreeForm, LoadingForm, ProbitForm
 from statsmodels_mnar.kernel.integration import Simulation
 from statsmodels_mnar.kernel.rows import Rows
-from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, paper_start, sgd
-from statsmodels_mnar.optimize.newton import WITHIN, trust_region_step
+from statsmodels_mnar.optimize.first_order import paper_start, sgd
+from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, trust_region_step
 from statsmodels_mnar.optimize.objective import Objective
-from statsmodels_mnar.optimize.solution import Status
+from statsmodels_mnar.optimize.solution import WITHIN, Status
 from tests.problems import mroz, simulated
 
 

@@ -24,7 +24,7 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.errors import NoExclusionRestrictionWarning
-from statsmodels_mnar.post import tests as independence
+from statsmodels_mnar.post import dependence as independence
 
 
 def build(simulated, cls=GreeneSelectionLogit, **options):

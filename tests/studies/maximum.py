@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
-from statsmodels_mnar.models.search import search_bounds
+from statsmodels_mnar.models.free import search_bounds
 from statsmodels_mnar.optimize.maximize import maximize_many
 
 TOLERANCE = 1e-6  # log-likelihood

@@ -20,7 +20,7 @@ from statsmodels_mnar import (
 )
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.kernel.forms import LoadingForm
-from statsmodels_mnar.models import fitting
+from statsmodels_mnar.models import search
 from statsmodels_mnar.montecarlo import fit_many
 from statsmodels_mnar.optimize import solution as accuracy_module
 from statsmodels_mnar.optimize.binary import fit_independent
@@ -67,7 +67,7 @@ def test_one_evaluation_tells_that_the_rule_is_fine(simulated, cls, options, mon
         calls.append(objective)
         return accuracy_module.measure(objective, *arguments, **keywords)
 
-    monkeypatch.setattr(fitting, "measure", counted)
+    monkeypatch.setattr(search, "measure", counted)
     results = build(simulated, cls, **options).fit()
     assert len(calls) == 1
     found = results.accuracy
