@@ -52,8 +52,9 @@ def average_effects(
     host: SelectionResults, quantity: Quantity, variables: list[str] | None
 ) -> tuple[list[str], Floats, Floats]:
     """Names, average effects over all rows and their Jacobian."""
-    found = host._by_column(quantity) if variables is None else host._by_data(quantity, variables)
-    names, values, jacobian = found
+    asked = [quantity]
+    found = host._by_column(asked) if variables is None else host._by_data(asked, variables)
+    names, [(values, jacobian)] = found
     assert jacobian is not None
     return names, values, jacobian
 

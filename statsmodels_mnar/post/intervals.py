@@ -217,9 +217,9 @@ SURE = 0.1  # standard error of atanh(error_corr) below which the likelihood is 
 ROOTS = (0.9, 1.1)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
 MOST_ROWS = 200_000  # up to which refits are made without being asked for
 _CUT = float(chi2.ppf(0.95, 1))
-# Of the profile around the estimate, besides those over its whole range: the union of a weak fit is
-# decided by the ends of the set, a profile likelihood by its middle.
-_POINTS_WEAK, _POINTS = 5, 9
+# Of the profile around the estimate: the union of a weak fit, which is looked at over its whole
+# range too, is decided by the ends of the set, a profile likelihood by its middle.
+_POINTS_WEAK, _POINTS = 5, 13
 
 
 def reasons(results: Any) -> tuple[str, ...]:
@@ -339,11 +339,17 @@ def across(results: Any) -> Across:
     """Refits with the error correlation held, over the values that may be supported."""
     results._check_profile()
     path = _closed(results).path("error_corr")
-    points = _POINTS_WEAK if results.weak else _POINTS
-    traced: Traced = trace(path, results._top, points=points)
-    factor = widened(results)
-    if factor > 1.0:
-        traced.refine(factor * _CUT)
+    factor, weak = widened(results), bool(results.weak)
+    # A fit that is not weak has no other hump near the cut: the search would have met it.
+    traced: Traced = trace(
+        path,
+        results._top,
+        points=_POINTS_WEAK if weak else _POINTS,
+        whole=weak,
+        widened=factor,
+    )
+    if weak and factor > 1.0:  # the union ends where the plain set does
+        traced.refine(_CUT)
     near = [2.0 * (traced.top - p.solution.value) <= FARTHEST for p in traced.points]
     # One value beyond on each side: a set whose end is the last value would count as open.
     kept = np.convolve(near, [1, 1, 1], mode="same") > 0

@@ -145,6 +145,7 @@ def trace(
     grid: Floats | None = None,
     alpha: float = 0.05,
     points: int = _POINTS,
+    whole: bool = True,
     widened: float = 1.0,
     tick: Callable[[int], Any] | None = None,
 ) -> Traced:
@@ -158,6 +159,9 @@ def trace(
         Values of u to fit; by default around the estimate, as far as the interval goes.
     points : int
         Of that grid.
+    whole : bool
+        Whether to look for other humps over the whole range of a quantity of the dependence; it is
+        done in any case where the set is open.
     widened : float
         What the chi-squared quantile is multiplied by.
     tick : callable, optional
@@ -169,14 +173,16 @@ def trace(
     if grid is None:
         curve.points = []  # the grid has the estimate in its middle
         curve.fit(_first_grid(path, width, points))
-        if path.name in _WIDE and all(map(math.isfinite, path.range)):
+        if whole:
             curve.fit(_wide_grid(path))
     else:
         curve.fit(grid, thorough=True)
-    top = llf
-    for sign in (-1, 1):
-        top = _extend(curve, sign, top, quantile, width)
+    top = _extend(curve, llf, quantile, width)
     pieces, is_open = _pieces(curve, top, quantile)
+    if grid is None and not whole and any(is_open):
+        curve.fit(_wide_grid(path))
+        top = _extend(curve, top, quantile, width)
+        pieces, is_open = _pieces(curve, top, quantile)
     return Traced(curve, top, quantile, pieces, is_open)
 
 
@@ -241,14 +247,23 @@ def _first_grid(path: Path, width: float, points: int) -> Floats:
 
 
 def _wide_grid(path: Path) -> Floats:
-    """Return values over the whole range, closer in its middle."""
+    """Return values over a dependence's whole range, closer in its middle; none of others."""
     low, high = path.range
+    if path.name not in _WIDE or not math.isfinite(high - low):
+        return np.empty(0)
     t = np.linspace(-1.0, 1.0, _WIDE_POINTS)
     bent = np.sign(t) * np.abs(t) ** (1.5 if high - low <= 10.0 else 4.0)
     return 0.5 * (low + high) + 0.5 * (high - low) * bent
 
 
-def _extend(curve: Curve, sign: int, top: float, quantile: float, width: float) -> float:
+def _extend(curve: Curve, top: float, quantile: float, width: float) -> float:
+    """Go outwards until the likelihood has fallen below the cut or the path ends; the new top."""
+    for sign in (-1, 1):
+        top = _extend_to(curve, sign, top, quantile, width)
+    return top
+
+
+def _extend_to(curve: Curve, sign: int, top: float, quantile: float, width: float) -> float:
     """Go outwards on one side until the likelihood has fallen below the cut or the path ends."""
     path = curve.path
     limit = path.range[1 if sign > 0 else 0]

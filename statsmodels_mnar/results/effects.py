@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 
+# Names, and for every quantity asked for its effects with their Jacobian in the parameters.
+Effects = tuple[list[str], list[tuple[Floats, Floats | None]]]
 _HEADINGS = {"dydx": "dy/dx", "eyex": "d(lny)/d(lnx)", "dyex": "dy/d(lnx)", "eydx": "d(lny)/dx"}
 
 
@@ -248,40 +251,31 @@ def get_margeff(
     ('x1', 'x2', 'z')
     """
     _check_choices(at, method, which)
-    quantity = self.model.quantity(self.params, which)
     covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
+    options: dict[str, Any] = {
+        "weights": weights, "at": at, "method": method, "dummy": dummy, "count": count,
+    }  # fmt: skip
+    moved: Callable[[list[Quantity]], Effects]
     if variables is not None:
         if at not in ("overall", "all") or atexog is not None:
             raise ValueError(
                 f"variables are moved in the data: at={at!r} must be 'overall' or 'all' and "
                 "atexog None. Put other rows into data= instead."
             )
-        found = self._by_data(
-            quantity, variables, data=data, weights=weights, at=at, method=method,
-            dummy=dummy, count=count,
-        )  # fmt: skip
+        moved = partial(self._by_data, variables=variables, data=data, **options)
     elif data is not None:
         raise ValueError("data is read with variables= only; name the columns to be moved")
     else:
-        found = self._by_column(
-            quantity, weights=weights, at=at, method=method, atexog=atexog,
-            dummy=dummy, count=count,
-        )  # fmt: skip
-    names, effects, jacobian = found
+        moved = partial(self._by_column, atexog=atexog, **options)
+    names, [(effects, jacobian)] = moved([self.model.quantity(self.params, which)])
     across = None
     if jacobian is not None and self._by_profile(interval, automatic=cov is None):
-        given = {
-            "at": at, "method": method, "atexog": atexog, "dummy": dummy, "count": count,
-            "which": which, "weights": weights, "variables": variables, "data": data,
-            "interval": "wald",
-        }  # fmt: skip
         few, members = self._across_members()
-        found_there = [member.get_margeff(**given) for member in members]
-        across = Targets(
-            few,
-            np.stack([one.margeff for one in found_there]),
-            np.stack([one.margeff_se for one in found_there]),
-        )
+        _, found = moved([fit.model.quantity(fit.params, which) for fit in members])
+        slopes = np.stack([slope for _, slope in found if slope is not None])
+        spread = np.stack([np.asarray(fit.cov_params_default) for fit in members])
+        errors = np.sqrt(np.einsum("gvp,gpq,gvq->gv", slopes, spread, slopes))
+        across = Targets(few, np.stack([values for values, _ in found]), errors)
     return MarginalEffects(
         effects,
         None if jacobian is None else jacobian @ covariance @ jacobian.T,
@@ -297,7 +291,7 @@ def get_margeff(
 
 def _by_column(
     self: SelectionResults,
-    quantity: Quantity,
+    quantities: Sequence[Quantity],
     *,
     weights: Any = None,
     at: At = "overall",
@@ -305,13 +299,13 @@ def _by_column(
     atexog: Mapping[str | int, Any] | None = None,
     dummy: bool = True,
     count: bool = False,
-) -> tuple[list[str], Floats, Floats | None]:
-    """Names, effects and their Jacobian, of the designs' columns."""
+) -> Effects:
+    """Move the columns of the designs."""
     self.model.check_rows_at_hand()
     if self.model.in_partitions:
-        return _by_partition(self, quantity, weights, at, method, atexog or {}, dummy, count)
+        return _by_partition(self, quantities, weights, at, method, atexog or {}, dummy, count)
     design = self.model.design
-    rows = self.model.designs(quantity.which)
+    rows = self.model.designs(quantities[0].which)
     found = columns(rows, design.outcome_names, design.select_names, dummy=dummy, count=count)
     found = [column for column in found if not _penalised(self, column)]
     names = [column.name for column in found]
@@ -323,8 +317,9 @@ def _by_column(
         rows, share = typical_row(rows, at, share), np.ones(1)
     options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
     if at == "all":
-        return names, row_effects(quantity, rows, found, **options), None
-    return names, *average_effects(quantity, rows, found, share / share.sum(), **options)
+        return names, [(row_effects(one, rows, found, **options), None) for one in quantities]
+    share = share / share.sum()
+    return names, [average_effects(one, rows, found, share, **options) for one in quantities]
 
 
 def _penalised(self: SelectionResults, column: Column) -> bool:
@@ -361,27 +356,28 @@ def average_effect(self: SelectionResults, which: str, column: Column) -> tuple[
 
 def _by_partition(
     self: SelectionResults,
-    quantity: Quantity,
+    quantities: Sequence[Quantity],
     weights: Any,
     at: At,
     method: str,
     atexog: Mapping[str | int, Any],
     dummy: bool,
     count: bool,
-) -> tuple[list[str], Floats, Floats | None]:
-    """Compute effects of columns for rows in partitions."""
+) -> Effects:
+    """Move the columns of rows in partitions."""
     design, rows = self.model.design, self.model.plain_rows()
     if weights is not None or at in ("median", "all"):
         refuse_partitioned(design, "weights" if weights is not None else f"what at={at!r} reads")
     assert isinstance(design, PartitionedDesign)
+    which = quantities[0].which
     facts, p = design.columns, len(design.outcome_names)
     kinds = [
         None if facts.low[j] == facts.high[j] else
         kind_of(facts.whole[j], facts.low[j], facts.high[j], dummy=dummy, count=count)
         for j in range(len(facts.low))
     ]  # fmt: skip
-    outcome = kinds[:p] if quantity.which in NEEDS_OUTCOME else []
-    select = kinds[p:] if quantity.which in NEEDS_SELECT else []
+    outcome = kinds[:p] if which in NEEDS_OUTCOME else []
+    select = kinds[p:] if which in NEEDS_SELECT else []
     names = design.outcome_names, design.select_names
     found = matched(outcome, select, lambda j, k: facts.same[j, k], *names)
     if method.endswith("ex"):
@@ -389,17 +385,19 @@ def _by_partition(
     options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}
     labels = [column.name for column in found]
     if at == "overall":
-        return labels, *partition_effects(rows, quantity, found, atexog, **options)
-    row = mean_row(rows, quantity.which, facts.low, facts.high)
+        return labels, [
+            partition_effects(rows, one, found, atexog, **options) for one in quantities
+        ]
+    row = mean_row(rows, which, facts.low, facts.high)
     if at == "zero":
         row = zero_row(row, facts.low == facts.high)
     row = held(row, found, atexog)
-    return labels, *average_effects(quantity, row, found, np.ones(1), **options)
+    return labels, [average_effects(one, row, found, np.ones(1), **options) for one in quantities]
 
 
 def _by_data(
     self: SelectionResults,
-    quantity: Quantity,
+    quantities: Sequence[Quantity],
     variables: Iterable[str],
     *,
     data: Any = None,
@@ -408,44 +406,48 @@ def _by_data(
     method: str = "dydx",
     dummy: bool = True,
     count: bool = False,
-) -> tuple[list[str], Floats, Floats | None]:
-    """Compute effects of variables of the data, by differences between two designs."""
+) -> Effects:
+    """Move variables of the data, by differences between two designs."""
     frame, own = _data_rows(self, data)
+    which = quantities[0].which
     share = average_weights(weights, own, len(frame), "weights")
     found = []
-    factors = self._factors(quantity.which)
+    factors = self._factors(which)
     for name in [variables] if isinstance(variables, str) else variables:
-        self._check_read(name, frame, quantity.which)
+        self._check_read(name, frame, which)
         found += moves(frame[name], dummy=dummy, count=count, factor=name in factors)
     if not found:
         raise ValueError("variables names no column that varies; leave it out for all columns")
     if method.endswith("ex"):
         _check_continuous([move.label for move in found if not move.continuous], method)
     if at == "overall":
-        at_rows = _designs_of(self, frame, data is None, quantity.which)
-        check_known(quantity.value(at_rows)[share > 0], frame.index[share > 0])
+        at_rows = _designs_of(self, frame, data is None, which)
+        check_known(quantities[0].value(at_rows)[share > 0], frame.index[share > 0])
     log = method.startswith("ey")
-    effects: list[Any] = []  # each a number, or (n,)
-    jacobian: list[Floats] = []
+    # Of each quantity: effects, each a number or (n,), and their slopes.
+    effects: list[list[Any]] = [[] for _ in quantities]
+    jacobian: list[list[Floats]] = [[] for _ in quantities]
     for move in found:
         low, high = (
-            _designs_of(self, frame.assign(**{move.name: end}), data is None, quantity.which)
+            _designs_of(self, frame.assign(**{move.name: end}), data is None, which)
             for end in (move.low, move.high)
         )
         by_row = np.broadcast_to(1.0 / move.width, len(frame))
         if method.endswith("ex"):
             by_row = by_row * frame[move.name].to_numpy(dtype=float, na_value=np.nan)
-        if at == "all":
-            difference = row_difference(quantity, low, high, log=log)
-            effects.append(by_row * difference)
-            continue
         read = share > 0
         part = by_row[read] * share[read] / share.sum()
-        effect, slope = average_difference(quantity, low[read], high[read], part, log=log)
-        effects.append(effect)
-        jacobian.append(slope)
-    labels = [move.label for move in found]
-    return labels, np.stack(effects, axis=-1), np.stack(jacobian) if jacobian else None
+        for one, values, slopes in zip(quantities, effects, jacobian, strict=True):
+            if at == "all":
+                values.append(by_row * row_difference(one, low, high, log=log))
+                continue
+            effect, slope = average_difference(one, low[read], high[read], part, log=log)
+            values.append(effect)
+            slopes.append(slope)
+    return [move.label for move in found], [
+        (np.stack(values, axis=-1), np.stack(slopes) if slopes else None)
+        for values, slopes in zip(effects, jacobian, strict=True)
+    ]
 
 
 def _data_rows(self: SelectionResults, data: Any) -> tuple[pd.DataFrame, Floats | None]:

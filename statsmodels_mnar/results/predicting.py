@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -429,21 +430,43 @@ def get_prediction(
     covariance = as_covariance(cov, self.model.param_names, self.cov_params_default)
     over_rows = average or agg_weights is not None
     average_levels = check_level(self, level)
-    if self._by_profile(interval, automatic=over_rows and cov is None):
-        given = {
-            "exog": exog, "exog_select": exog_select, "transform": transform, "which": which,
-            "average": average, "agg_weights": agg_weights, "offset": offset,
-            "offset_select": offset_select, "interval": "wald", "level": level,
-        }  # fmt: skip
-        across, members = self._across_members()
-        found = [member.get_prediction(**given) for member in members]
-        return replace(self.get_prediction(**given), across=across_predictions(across, found))
+    predicted: Callable[[Any, Any], Prediction]
     if self.model.in_partitions and exog is None:
         if not average or agg_weights is not None:
             refuse_partitioned(self.model.design, "a prediction")
         self.model.check_rows_at_hand()
-        quantity = self.model.quantity(self.params, which)
-        return predict_partitions(self.model.plain_rows(), quantity, covariance)
+        predicted = partial(_of_partitions, self.model.plain_rows(), which)
+    else:
+        predicted = _of_rows(
+            self, exog, exog_select, transform, which, over_rows, agg_weights, offset,
+            offset_select, average_levels,
+        )  # fmt: skip
+    found = predicted(self, covariance)
+    if not self._by_profile(interval, automatic=over_rows and cov is None):
+        return found
+    across, members = self._across_members()
+    there = [predicted(member, member.cov_params_default) for member in members]
+    return replace(found, across=across_predictions(across, there))
+
+
+def _of_partitions(rows: Any, which: str, results: Any, covariance: Any) -> Prediction:
+    """Predict the average over rows in partitions, with one of several fits of them."""
+    return predict_partitions(rows, results.model.quantity(results.params, which), covariance)
+
+
+def _of_rows(
+    self: SelectionResults,
+    exog: Any,
+    exog_select: Any,
+    transform: bool,
+    which: str,
+    over_rows: bool,
+    agg_weights: Any,
+    offset: Any,
+    offset_select: Any,
+    average_levels: bool,
+) -> Callable[[Any, Any], Prediction]:
+    """Read rows once, for predictions with this fit and its refits at other dependences."""
     keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
     design = self.model.design
     own = exog is None and exog_select is None
@@ -452,13 +475,22 @@ def get_prediction(
         index = design.index
     elif index is not None and len(index) != len(at):  # one row given as a Series
         index = None
-    quantity, terms = self.model.quantity(self.params, which), shrunk(self)
-    if average_levels:
-        at, quantity, terms = without_levels(at, terms), averaged(quantity, terms), ()
-    if not over_rows:
-        return predict_with_errors(quantity, at, covariance, index, terms)
-    weights = average_weights(agg_weights, design.weights if own else None, len(at), "agg_weights")
-    return predict_average(quantity, at, covariance, weights, index, terms)
+    weights = None
+    if over_rows:
+        default = design.weights if own else None
+        weights = average_weights(agg_weights, default, len(at), "agg_weights")
+
+    def predicted(results: Any, covariance: Any) -> Prediction:
+        rows, quantity = at, results.model.quantity(results.params, which)
+        terms = shrunk(results)
+        if average_levels:
+            rows, quantity = without_levels(rows, terms), averaged(quantity, terms)
+            terms = ()
+        if weights is None:
+            return predict_with_errors(quantity, rows, covariance, index, terms)
+        return predict_average(quantity, rows, covariance, weights, index, terms)
+
+    return predicted
 
 
 def fittedvalues(self: SelectionResults) -> Floats:

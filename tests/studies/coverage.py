@@ -26,6 +26,7 @@ from scipy.special import expit
 
 from statsmodels_mnar import GreeneSelectionLogit, monte_carlo
 from statsmodels_mnar.datasets import Simulated
+from statsmodels_mnar.post.paths import Curve
 
 SLOPE = 1.0
 TARGETS = ("slope", "error_corr", "AME", "prevalence", "unselected")
@@ -155,12 +156,10 @@ def fit(cell: Cell, data: pd.DataFrame):
 
 def ratio_at_truth(cell: Cell, results) -> float:
     """Twice the log-likelihood's fall from its maximum to the true loading; its mean is about 1."""
-    if cell.loading == 0.0:
-        return results.test_independence("lr").statistic
-    held = {"sigma": abs(cell.loading), "rho": math.copysign(1.0, cell.loading)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return 2.0 * (results.llf - results.model.sibling(held).fit().llf)
+    path = results._closed().path("error_corr")
+    corr = cell.loading / math.sqrt(cell.loading**2 + math.pi**2 / 3.0)
+    (there,) = Curve(path).fit(np.array([path.inverse(corr)]))
+    return 2.0 * (results.llf - there.solution.value)
 
 
 def quantities(cell: Cell, results) -> pd.DataFrame:
