@@ -19,9 +19,9 @@ from ..kernel.links import LOGIT
 from ..optimize.binary import Independent
 from ..optimize.maximize import maximize
 from ..optimize.objective import Objective
-from ..optimize.solution import Solution, Status
+from ..optimize.solution import Solution, Status, comparable, ended_well
 from ..post.dependence import Normalization
-from ..post.paths import Inner, InnerCorrelation, comparable, ended_well
+from ..post.paths import Inner, InnerCorrelation
 from ..results.fitted import Fit
 from ..types import Floats
 from .search import Found, _climb, _climbs, distinct, named

@@ -28,9 +28,8 @@ from ..kernel.threads import one_thread
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method, as_optimizer, maximize, maximize_many
 from ..optimize.objective import Objective
-from ..optimize.solution import Accuracy, Climb, Solution, Status, measure
+from ..optimize.solution import Accuracy, Climb, Solution, Status, comparable, ended_well, measure
 from ..post.dependence import Normalization
-from ..post.paths import comparable, ended_well
 from ..results.fitted import Fit
 from ..types import Floats, Mask
 

@@ -110,6 +110,16 @@ class Solution:
     score: np.ndarray | None = None  # (P,) at the last evaluation, of Newton's
 
 
+def ended_well(solution: Solution) -> bool:
+    """Whether a search ended at a maximum, inside or on a face."""
+    return solution.status.converged or solution.status.boundary
+
+
+def comparable(solution: Solution) -> float:
+    """The log-likelihood; minus infinity where it is not a number."""
+    return solution.value if np.isfinite(solution.value) else -np.inf
+
+
 @dataclass(frozen=True, slots=True)
 class Climb:
     """One search for a maximum, by the error correlations at which it began and ended."""

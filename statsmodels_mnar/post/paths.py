@@ -33,7 +33,7 @@ from ..kernel.integration import Integration
 from ..kernel.links import LOGIT, Link
 from ..optimize.maximize import maximize_batch
 from ..optimize.objective import Objective
-from ..optimize.solution import Solution, Status
+from ..optimize.solution import Solution, Status, comparable, ended_well
 from ..types import Floats
 
 Held = dict[int, Callable[[float], float]]
@@ -573,11 +573,3 @@ def _tangent(branch: Branch, solution: Solution, move: Floats) -> Floats:
     pull = hessian[free][:, held] @ move
     found[free] = -np.linalg.lstsq(hessian[free][:, free], pull, rcond=1e-10)[0]
     return found
-
-
-def ended_well(solution: Solution) -> bool:
-    return solution.status.converged or solution.status.boundary
-
-
-def comparable(solution: Solution) -> float:
-    return solution.value if np.isfinite(solution.value) else -np.inf

@@ -19,8 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from ..optimize.solution import ended_well
 from ..types import Floats
-from .paths import REACH, Curve, Path, Point, ended_well
+from .paths import REACH, Curve, Path, Point
 
 _POINTS = 15
 _ROUNDS = 6  # of extensions, each twice as far
