@@ -37,31 +37,6 @@ if TYPE_CHECKING:
     from .selection import SelectionModel
 
 SEPARATION_ROWS = 20_000  # of a sample in which separation of data in partitions is looked for
-# atanh of the error correlations (of rho, where sigma is fixed) that are tried.
-_GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
-_FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
-_WIDEST = 2.4  # of a grid of the user's own size
-_LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
-_HELD_STEPS = 3  # of Newton at most, at each value of the grid: enough to rank them
-_ROUGH = {"maxiter": _HELD_STEPS, "aim": 0.3}  # standard errors: the rest is foreseen
-_FORESEEN = 0.05  # log-likelihood that one more step gains, near enough to what is foreseen
-_MOST_COPIED = 2**19  # rows of a part, which is a copy of them
-_SMALL_GAIN = 1.0  # the same after the last step that is taken
-_NEAR = 0.03  # standard errors to a maximum of a part of the rows
-_COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
-_SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
-_LARGER = 8  # times as many rows on which its tops are climbed
-_RARE = 100  # labels of the rarer kind that a sample should have
-_SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
-_LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
-_HOPELESS = 12.0  # log-likelihood by which a sample's maximum may fall behind on all rows
-
-
-def named(face: Fit, status: Status) -> Fit:
-    """A converged fit on a face, by the name of the boundary."""
-    if not face.solution.status.converged:
-        return face
-    return replace(face, solution=replace(face.solution, status=status), start_params=None)
 
 
 def _fit_searched(
@@ -71,7 +46,10 @@ def _fit_searched(
     penalty: float,
     options: dict[str, Any],
 ) -> Fit:
-    """The maximum, from the two equations apart or from start values."""
+    """Fit the two equations apart, and search for the maximum from there or from start values.
+
+    Where the equations apart have no maximum, an error says why.
+    """
     independent = self._independent(method, penalty, start_params is not None)
     unpenalised = not penalty and as_optimizer(method).at_maximum
     if unpenalised and not independent.converged:
@@ -109,6 +87,7 @@ def _accuracy_of(self: SelectionModel, fit: Fit) -> Accuracy:
 def _measured(
     self: SelectionModel, solution: Solution, penalty: float, *, maximum: bool
 ) -> Accuracy:
+    """Hold the integration at a solution against a finer rule."""
     form, rule = self.parametrized.form, self.integration
     whole_line = isinstance(form, FreeForm)
     if not whole_line:  # which has a rule of its own
@@ -137,6 +116,10 @@ def _fit(
     penalty: float,
     options: dict[str, Any],
 ) -> Fit:
+    """Return the maximum of this form, and where it lies on a face, that of the face.
+
+    With sigma and rho both free, the search is that of the module `free`.
+    """
     objective = self.objective(penalty)
     spec = self.parametrized
     options = dict(options)
@@ -207,6 +190,13 @@ def _face_of(self: SelectionModel, solution: Solution) -> Normalization | None:
     return {"sigma": np.inf if limit == "probit" else at.sigma, "rho": at.rho}
 
 
+def named(face: Fit, status: Status) -> Fit:
+    """A converged fit on a face, by the name of the boundary."""
+    if not face.solution.status.converged:
+        return face
+    return replace(face, solution=replace(face.solution, status=status), start_params=None)
+
+
 @one_thread()
 def _check_separation(self: SelectionModel) -> None:
     """Raise with the column and the remedies where an equation separates perfectly."""
@@ -223,6 +213,26 @@ def _check_separation(self: SelectionModel) -> None:
 
 
 # -- the search over the dependence, on a part of the rows where they are many ---------------------
+
+
+# atanh of the error correlations (of rho, where sigma is fixed) that are tried.
+_GRID = (-1.9, -1.2, -0.6, 0.0, 0.6, 1.2, 1.9)
+_FAR = 3.0  # the same, tried besides: a profile may rise again on its way to a corner
+_WIDEST = 2.4  # of a grid of the user's own size
+_LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is free
+_HELD_STEPS = 3  # of Newton at most, at each value of the grid: enough to rank them
+_ROUGH = {"maxiter": _HELD_STEPS, "aim": 0.3}  # standard errors: the rest is foreseen
+_FORESEEN = 0.05  # log-likelihood that one more step gains, near enough to what is foreseen
+_MOST_COPIED = 2**19  # rows of a part, which is a copy of them
+_SMALL_GAIN = 1.0  # the same after the last step that is taken
+_NEAR = 0.03  # standard errors to a maximum of a part of the rows
+_COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
+_SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
+_LARGER = 8  # times as many rows on which its tops are climbed
+_RARE = 100  # labels of the rarer kind that a sample should have
+_SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
+_LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
+_HOPELESS = 12.0  # log-likelihood by which a sample's maximum may fall behind on all rows
 
 
 @dataclass(frozen=True, slots=True)
