@@ -256,8 +256,8 @@ def table(lines: list[dict]) -> str:
             f"### {title}",
             "",
             "| data | weak, skewed | slope | error_corr | AME | prevalence | P(y = 1, unselected) "
-            "| length over Wald's | LR, Wald, score |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+            "| length over Wald's | LR, Wald, score | mean ratio |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
         for line in (line for line in lines if line["kind"] == kind):
             covered = [
@@ -268,10 +268,12 @@ def table(lines: list[dict]) -> str:
             ]
             ratio = line["prevalence"]["length"] / line["prevalence"]["wald_length"]
             tests = ", ".join(f"{100 * line[test]['rejection']:.1f}" for test in TESTS)
+            mean = f"{line['ratio']:.2f}" if "ratio" in line else "–"
             text.append(
                 f"| {line['cell']} | {100 * line['weak']:.0f}%, {100 * line['skewed']:.0f}% "
                 f"| {' | '.join(covered)} "
-                f"| {ratio:.2f} | {tests} |"
+                f"| {ratio:.2f} | {tests} "
+                f"| {mean} |"
             )
     return "\n".join(text)
 
