@@ -67,6 +67,8 @@ class Baseline:
     freq_weights, prob_weights : array_like, optional
         (n,) how many identical rows a row stands for, or its inverse sampling probability. RFLearn
         and RobustBiasAware take none.
+    **options
+        Keywords of a subclass's own.
 
     Examples
     --------
@@ -93,13 +95,13 @@ class Baseline:
         missing: Any = "none",
         freq_weights: Any = None,
         prob_weights: Any = None,
+        **options: Any,
     ) -> None:
-        self._set_up(
-            design_from_arrays(
-                endog, exog, endog_select, exog_select, missing=missing,
-                freq_weights=freq_weights, prob_weights=prob_weights,
-            )
+        design = design_from_arrays(
+            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
+            prob_weights=prob_weights,
         )  # fmt: skip
+        self._set_up(design, **options)
 
     @classmethod
     def from_formula(
@@ -154,6 +156,7 @@ class Baseline:
         return select_formula
 
     def _set_up(self, design: Design) -> None:
+        """Keep the data; a subclass checks and keeps its own options too."""
         self.design = design
 
     @property
@@ -172,6 +175,14 @@ class Baseline:
         """Weights of the labelled rows, if there are any."""
         weights = self.design.weights
         return None if weights is None else weights[self.design.labelled]
+
+    def _fit_labelled(self, penalty: float, weight: Floats | None = None) -> BinaryFit:
+        """The regression of the labelled rows, with their own weights or those given."""
+        y, X = self._labelled
+        return regress(
+            y, X, self.design.outcome_names, "outcome", link=self._link, penalty=penalty,
+            weight=self._labelled_weights if weight is None else weight,
+        )  # fmt: skip
 
     def _check_outcome(self, penalty: float) -> None:
         """Refuse what has no maximum before any work; collinear columns bear a penalty."""

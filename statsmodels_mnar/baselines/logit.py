@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from scipy.special import expit
 
-from ..design import Design, check_rank, check_selection_varies, design_from_arrays
+from ..design import Design, check_rank, check_selection_varies
 from ..errors import DesignError
 from ..kernel.links import Link
 from ..kernel.threads import one_thread
@@ -77,15 +77,9 @@ class NaiveLogit(Baseline):
         exog_select: Any = None,
         *,
         link: str = "logit",
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, link=link)
+        super().__init__(endog, exog, endog_select, exog_select, link=link, **common)
 
     def _set_up(self, design: Design, *, link: str = "logit") -> None:
         check_link(link, "link")
@@ -140,10 +134,7 @@ class NaiveLogit(Baseline):
             estimate = Estimate(fit.params.numpy(), None, fit.converged)
         else:
             self._check_outcome(penalty)
-            fit = regress(
-                y, X, self.design.outcome_names, "outcome", link=self._link, weight=weights,
-                penalty=penalty,
-            )  # fmt: skip
+            fit = self._fit_labelled(penalty)
             cov = np.linalg.inv(-fit.hessian.numpy())
             estimate = Estimate(fit.params.numpy(), cov, fit.converged)
             if cov_type == "HC0":
@@ -235,14 +226,12 @@ class Propensity:
 
 
 def propensity(
-    s: Floats,
-    W: Floats,
-    names: tuple[str, ...],
-    link: str,
-    penalty: float = 0.0,
-    weights: Floats | None = None,
+    design: Design, link: str, penalty: float = 0.0, *, by_outcome: bool = False
 ) -> Propensity:
-    """Regress selection on W."""
+    """Regress selection on the columns of the selection design, or of the outcome's."""
+    s, weights = design.s, design.weights
+    W = design.X if by_outcome else design.W
+    names = design.outcome_names if by_outcome else design.select_names
     fit = regress(s, W, names, "selection", link=link, weight=weights, penalty=penalty)
     index = W @ fit.params.numpy()
     sign = 2.0 * s - 1.0
@@ -389,15 +378,18 @@ class IPWLogit(Baseline):
         selection_model: str = "probit",
         stabilized: bool = False,
         trim: float = 0.0,
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, selection_model=selection_model, stabilized=stabilized, trim=trim)
+        super().__init__(
+            endog,
+            exog,
+            endog_select,
+            exog_select,
+            selection_model=selection_model,
+            stabilized=stabilized,
+            trim=trim,
+            **common,
+        )
 
     def _set_up(
         self,
@@ -431,25 +423,21 @@ class IPWLogit(Baseline):
         self._check_outcome(penalty)
         if penalty == 0:
             check_rank(design.counted)
-        given, own = design.weights, self._labelled_weights
-        below = propensity(
-            design.s, design.W, design.select_names, self.selection_model, penalty, given
-        )
+        own = self._labelled_weights
+        below = propensity(design, self.selection_model, penalty)
         weight = 1.0 / np.maximum(below.probability[seen], self.trim)
         trimmed = below.probability[seen] < self.trim
         slopes = [np.where(trimmed[:, None], 0.0, -below.log_slope[seen])]
         stages = [below]
         if self.stabilized:
-            above = propensity(
-                design.s, design.X, design.outcome_names, self.selection_model, penalty, given
-            )
+            above = propensity(design, self.selection_model, penalty, by_outcome=True)
             weight = weight * above.probability[seen]
             slopes.append(above.log_slope[seen])
             stages.append(above)
         weight = weight if own is None else own * weight
         weight = weight / weight.mean()  # the scale cancels
         y, X = self._labelled
-        fit = regress(y, X, design.outcome_names, "outcome", weight=weight, penalty=penalty)
+        fit = self._fit_labelled(penalty, weight)
         params = fit.params.numpy()
         scores = np.zeros_like(design.X)
         scores[seen] = (weight * (y - expit(X @ params)))[:, None] * X

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..design import Design, check_rank, check_selection_varies, design_from_arrays
+from ..design import Design, check_rank, check_selection_varies
 from ..types import Floats
 from .base import Baseline, BaselineResults, Estimate, regress
 from .logit import propensity
@@ -97,11 +97,7 @@ class _RejectInference(Baseline):
 
     def _naive(self, penalty: float) -> tuple[Floats, bool]:
         """(n,) P(y = 1 | x) of every row by a logit of the labelled ones."""
-        y, X = self._labelled
-        fit = regress(
-            y, X, self.design.outcome_names, "outcome", weight=self._labelled_weights,
-            penalty=penalty,
-        )  # fmt: skip
+        fit = self._fit_labelled(penalty)
         return expit(self.design.X @ fit.params.numpy()), fit.converged
 
     def _complete(self, penalty: float) -> tuple[Completed, bool]:
@@ -151,15 +147,9 @@ class Reclassification(_RejectInference):
         exog_select: Any = None,
         *,
         cutoff: float | None = None,
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, cutoff=cutoff)
+        super().__init__(endog, exog, endog_select, exog_select, cutoff=cutoff, **common)
 
     def _set_up(self, design: Design, *, cutoff: float | None = None) -> None:
         if cutoff is not None and not 0 < cutoff < 1:
@@ -224,15 +214,9 @@ class FuzzyAugmentation(_RejectInference):
         exog_select: Any = None,
         *,
         odds_ratio: float = 1.0,
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, odds_ratio=odds_ratio)
+        super().__init__(endog, exog, endog_select, exog_select, odds_ratio=odds_ratio, **common)
 
     def _set_up(self, design: Design, *, odds_ratio: float = 1.0) -> None:
         _check_positive(odds_ratio, "odds_ratio")
@@ -302,15 +286,18 @@ class Parcelling(_RejectInference):
         factor: Any = 1.0,
         n_bands: int = 10,
         rng: int | np.random.Generator = 0,
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, factor=factor, n_bands=n_bands, rng=rng)
+        super().__init__(
+            endog,
+            exog,
+            endog_select,
+            exog_select,
+            factor=factor,
+            n_bands=n_bands,
+            rng=rng,
+            **common,
+        )
 
     def _set_up(
         self,
@@ -401,15 +388,9 @@ class ScoreBandAugmentation(_RejectInference):
         exog_select: Any = None,
         *,
         n_bands: int = 10,
-        missing: Any = "none",
-        freq_weights: Any = None,
-        prob_weights: Any = None,
+        **common: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
-        self._set_up(design, n_bands=n_bands)
+        super().__init__(endog, exog, endog_select, exog_select, n_bands=n_bands, **common)
 
     def _set_up(self, design: Design, *, n_bands: int = 10) -> None:
         _check_bands(n_bands)
@@ -420,9 +401,7 @@ class ScoreBandAugmentation(_RejectInference):
         design, seen = self.design, self.design.labelled
         if penalty == 0:
             check_rank(design.counted)
-        score = propensity(
-            design.s, design.W, design.select_names, "logit", penalty, design.weights
-        )
+        score = propensity(design, "logit", penalty)
         codes, n_bands = score_bands(score.probability, design.row_weights, self.n_bands)
         own = design.row_weights
         everybody = np.bincount(codes, own, n_bands)

@@ -1,53 +1,21 @@
-"""Boosted trees under selection: an ensemble for each equation, and the loading by its profile.
-
-The selection ensemble is grown on the likelihood of being labelled, once. Given its index, outcome
-ensembles are grown on the joint likelihood, and that likelihood on rows which the trees have not
-seen, cross-fitted over folds, chooses the loading and says when to stop. (On rows that the trees
-have seen, it is highest at too small a loading: the trees have learnt part of the error.)
-
-Trees that are grown anew for each loading differ by chance, and their likelihoods by more than the
-loading makes of it. So trees are grown at one loading, keep their splits, and have the values of
-their leaves fitted at the others, which makes the profile a smooth function of the loading; then
-trees are grown at its maximum, and it is profiled once more. Folds are grown with fewer and larger
-steps than the final ensembles.
-"""
+"""Boosted trees under selection, as a classifier: options, columns and predictions."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
-from sklearn.model_selection import StratifiedKFold
+from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from ..kernel.links import Link, as_link
 from ..types import Floats
-from .base import MissingLabelClassifier, Positions, Training, Which, choose_features
-from .checks import check_loading, corrects
-from .ensembles import (
-    DATA,
-    Derivatives,
-    Ensemble,
-    TreeData,
-    importance,
-    load_library,
-    predict_index,
-    predict_leaves,
-)
-from .loss import LINKS, SelectionLoss, check_booster
-from .table import OutcomeTable
-
-_STEP = 0.5  # between loadings that are tried, in atanh(error correlation)
-_REACH = 2.0  # the largest of them: an error correlation of 0.96
-_FAST_RATE = 0.3  # learning rate of the folds' ensembles, where the user's is smaller
-_FASTER = 3.0  # times the user's, at most
-_PASSES = 2  # trees are grown at the loading that was found, and it is found again
+from .ensembles import DATA, importance, load_library, predict_index
+from .estimator import MissingLabelClassifier, Positions, Training, Which, choose_features
+from .loading import check_loading, error_corr, warn_without_instrument
+from .loss import SelectionLoss, check_booster
+from .trees import TreeFit
 
 
 class BoostedSelectionClassifier(MissingLabelClassifier):
@@ -112,6 +80,8 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
 
     Notes
     -----
+    Missing features are left to the booster, which reads them.
+
     The trees are flexible, so what identifies the loading is a variable that moves selection and
     that the outcome equation leaves out. Without one, a warning says so.
 
@@ -169,32 +139,27 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow both ensembles.
-
-        Parameters
-        ----------
-        X : array_like
-            (n, p) features. Missing values are left to the booster, which reads them.
-        y : array_like
-            (n,) two classes, and ``missing_label``, NaN or None where unlabelled.
-        sample_weight : array_like, optional
-            (n,) weights of the rows.
-        """
+    def _read(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         self._check_options()
         self._levels = _levels(X, self.categorical_features)
-        data = self._read(_encoded(X, self._levels), y, sample_weight)
-        fit = _Fit(self, data)
-        choice = fit.choose(corrects(self, data, "an ordinary booster is trained"))
+        return super()._read(_encoded(X, self._levels), y, sample_weight)
+
+    def _fit(self, data: Training) -> Self:
+        """Grow both ensembles."""
+        fit = TreeFit(self, data)
+        corrects = self._corrects(data, "an ordinary booster is trained")
+        if corrects and self.loading is None:
+            warn_without_instrument(data)
+        choice = fit.choose(corrects)
         select = choice.select
         outcome = fit.outcome.complete(
-            fit.joint(select.index, choice.loading), choice.outcome_rounds
+            fit.problem.joint(select.index, choice.loading), choice.outcome_rounds
         )
         self.outcome_booster_, self.selection_booster_ = outcome.library, select.library
         self.start_ = (outcome.start, select.start)
         self.n_rounds_ = {"outcome": outcome.rounds, "selection": select.rounds}
         self.loading_ = choice.loading
-        self.error_corr_ = math.tanh(_atcorr(choice.loading, fit.link))
+        self.error_corr_ = float(error_corr(choice.loading, fit.link))
         self.loading_path_ = choice.path
         return self
 
@@ -327,357 +292,6 @@ _OURS = {
     "monotone_constraints": "use the argument monotone_constraints",
     "categorical_feature": "use the argument categorical_features",
 }
-
-
-# -- what trees are grown to: a target for each equation -------------------------------------------
-
-
-class Target(Protocol):
-    """The weighted loss of rows in one index, the other equation and the loading given."""
-
-    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
-        """Return the first two derivatives of each row's loss, (n,) each."""
-
-    def loss(self, index: Floats) -> float:
-        """Return the sum."""
-
-    def at(self, rows: Rows) -> Target:
-        """Return the target of some rows."""
-
-
-Rows = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """-log P(s), a probit."""
-
-    seen: NDArray[np.bool_]  # (n,)
-    weight: Floats  # (n,)
-
-    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
-        side = np.where(self.seen, 1.0, -1.0)
-        z = side * index
-        mills = _SQRT_2_OVER_PI / erfcx(-_SQRT_HALF * z)
-        return -self.weight * side * mills, self.weight * mills * (z + mills)
-
-    def loss(self, index: Floats) -> float:
-        return -float(self.weight @ log_ndtr(np.where(self.seen, index, -index)))
-
-    def at(self, rows: Rows) -> Selection:
-        return Selection(self.seen[rows], self.weight[rows])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """-log P(y, s = 1) of labelled rows whose selection index is given."""
-
-    y: Floats  # (m,)
-    select: Floats  # (m,)
-    weight: Floats  # (m,)
-    table: OutcomeTable
-
-    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
-        _, first, second = self.table(index, self.select, self.y)
-        return -self.weight * first, -self.weight * second
-
-    def loss(self, index: Floats) -> float:
-        return -float(self.weight @ self.table(index, self.select, self.y, order=0)[0])
-
-    def at(self, rows: Rows) -> Outcome:
-        return Outcome(self.y[rows], self.select[rows], self.weight[rows], self.table)
-
-
-_SQRT_HALF, _SQRT_2_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
-
-
-def _started(target: Target, n: int) -> tuple[Target, float]:
-    return target, best_constant(target, n)
-
-
-def _from(start: float, target: Target) -> Derivatives:
-    return lambda trees: target.derivatives(start + trees)
-
-
-def best_constant(target: Target, n: int) -> float:
-    """Return the constant index of n rows that has the smallest loss, by Newton's method."""
-    value = 0.0
-    for _ in range(100):
-        first, second = target.derivatives(np.full(n, value))
-        step = float(np.clip(first.sum() / second.sum(), -1.0, 1.0))
-        value -= step
-        if abs(step) < 1e-12:
-            break
-    return value
-
-
-# -- one equation: its rows, and how trees are grown on them ---------------------------------------
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Trees of all folds at their best number of rounds."""
-
-    loss: float  # of all rows, each by the trees of the other folds
-    rounds: int
-    index: Floats  # (n,) of these trees
-    ensembles: Sequence[Ensemble]  # of the folds
-
-
-@dataclass(frozen=True)
-class Complete:
-    """The trees of an equation, grown on all rows."""
-
-    index: Floats  # (n,)
-    start: float  # the index without trees
-    rounds: int
-    library: Any  # LightGBM's or XGBoost's own object; None without trees
-
-
-@dataclass
-class Equation:
-    """Features of the rows of one equation, and the booster that reads them."""
-
-    X: Floats  # (n, p)
-    booster: str
-    params: dict[str, Any]
-    categorical: list[int]
-    weight: Floats  # (n,)
-    folds: Sequence[Rows] = ()  # held-out rows of each fold
-
-    def __post_init__(self) -> None:
-        self._data: list[TreeData] = []  # of the folds
-
-    @property
-    def _kept(self) -> list[Rows]:
-        every = np.arange(len(self.X))
-        return [np.setdiff1d(every, held) for held in self.folds]
-
-    def cross_fit(self, target: Target, rate: float, rounds: int, patience: int | None) -> Grown:
-        """Grow trees on all folds side by side, until their held-out loss together is smallest."""
-        params = {**self.params, "learning_rate": rate}
-        if not self._data:  # binned once for all targets
-            self._data = [
-                DATA[self.booster](
-                    self.X[rows], self.weight[rows], self.categorical, params, self.X[held]
-                )
-                for rows, held in zip(self._kept, self.folds, strict=True)
-            ]
-        ensembles = [data.ensemble(params) for data in self._data]
-        parts = [
-            (ensemble, held, *_started(target.at(rows), len(rows)))
-            for ensemble, held, rows in zip(ensembles, self.folds, self._kept, strict=True)
-        ]
-        best = Grown(math.inf, 0, np.empty(0), ensembles)
-        index = np.empty(len(self.X))
-        for number in range(1, rounds + 1):
-            for ensemble, held, own, start in parts:
-                ensemble.grow(_from(start, own))
-                index[held] = start + ensemble.held()
-            loss = target.loss(index)
-            if loss < best.loss or patience is None:
-                best = replace(best, loss=loss, rounds=number, index=index.copy())
-            elif number - best.rounds >= patience:
-                break
-        return best
-
-    def leaves(self, grown: Grown) -> list[NDArray[np.intp]]:
-        """Return in which leaf of each tree each row is, (n, rounds) for the trees of each fold."""
-        return [
-            predict_leaves(each.library, self.booster, self.X, self.categorical, self.params)
-            [:, : grown.rounds]
-            for each in grown.ensembles
-        ]  # fmt: skip
-
-    def refit(self, target: Target, leaves: list[NDArray[np.intp]], rate: float) -> float:
-        """Return the held-out loss of all rows with the leaves' values fitted to a target.
-
-        The trees keep their splits, so what is found is a smooth function of the target: trees
-        grown anew for each loading differ by chance more than their likelihoods do.
-        """
-        index = np.empty(len(self.X))
-        for kept, held, leaf in zip(self._kept, self.folds, leaves, strict=True):
-            own, start = _started(target.at(kept), len(kept))
-            inside, outside = np.full(len(kept), start), np.full(len(held), start)
-            for tree in leaf.T:
-                first, second = own.derivatives(inside)
-                at, size = tree[kept], int(tree.max()) + 1
-                curve = np.bincount(at, second, minlength=size)
-                values = -rate * np.bincount(at, first, minlength=size) / np.maximum(curve, 1e-3)
-                inside, outside = inside + values[at], outside + values[tree[held]]
-            index[held] = outside
-        return target.loss(index)
-
-    def complete(self, target: Target, rounds: int) -> Complete:
-        """Grow so many trees on all rows."""
-        target, start = _started(target, len(self.X))
-        data = DATA[self.booster](self.X, self.weight, self.categorical, self.params)
-        ensemble = data.ensemble(self.params)
-        for _ in range(rounds):
-            ensemble.grow(_from(start, target))
-        trees = predict_index(ensemble.library, self.booster, self.X, self.categorical, self.params)
-        return Complete(start + trees, start, rounds, ensemble.library)
-
-
-# -- which loading, and how many trees -------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the cross-fitted likelihood chose."""
-
-    loading: float
-    outcome_rounds: int
-    select: Complete
-    path: pd.DataFrame
-
-
-class _Fit:
-    """The data of a fit in the form in which trees are grown on them."""
-
-    def __init__(self, model: BoostedSelectionClassifier, data: Training) -> None:
-        self.model = model
-        self.labels = data.labels
-        self.seen = data.labels.seen
-        self.n = len(self.seen)
-        self.weight = np.ones(self.n) if data.weights is None else data.weights
-        self.link = as_link(model.link, LINKS, type(model).__name__)
-        self.marginal = Selection(self.seen, self.weight)
-        X = np.asarray(data.X, dtype=float)
-
-        def equation(name: str, rows: Any, columns: Positions) -> Equation:
-            return Equation(
-                np.ascontiguousarray(X[rows][:, columns]),
-                model.booster,
-                model._params(name, columns),
-                model._categorical(columns),
-                self.weight[rows],
-            )
-
-        self.outcome = equation("outcome", self.seen, data.outcome)
-        self.select = equation("selection", slice(None), data.select)
-
-    def joint(self, select_index: Floats, loading: float) -> Outcome:
-        """The outcome's target, given the selection index of all rows."""
-        b = select_index[self.seen]
-        span = (float(b.min()), float(b.max())) if loading else (0.0, 0.0)
-        table = OutcomeTable(self.link, loading, span)
-        return Outcome(self.labels.y[self.seen], b, self.weight[self.seen], table)
-
-    def choose(self, corrects: bool) -> Choice:
-        """Grow the selection ensemble, and choose loading and rounds of the outcome's."""
-        model = self.model
-        held = float(model.loading or 0.0) if model.loading is not None or not corrects else None
-        most = model.n_estimators
-        certain = Complete(np.full(self.n, np.inf), math.inf, 0, None)  # every row is labelled
-        if held is not None and model.early_stopping is None:
-            select = self.select.complete(self.marginal, most) if corrects else certain
-            return Choice(held, most, select, _path({}, self.link))
-        self._split()
-        rate = max(model.learning_rate, min(_FASTER * model.learning_rate, _FAST_RATE))
-        ratio = rate / model.learning_rate
-        patience = model.early_stopping and math.ceil(model.early_stopping / ratio)
-        how = (rate, math.ceil(most / ratio), patience)
-
-        def slow(grown: Grown) -> int:
-            return min(most, round(ratio * grown.rounds))
-
-        select = certain
-        if corrects:
-            rounds = slow(self.select.cross_fit(self.marginal, *how))
-            select = self.select.complete(self.marginal, rounds)
-        hidden = np.flatnonzero(~self.seen)
-        unlabelled = self.marginal.at(hidden).loss(select.index[hidden])
-        if held is not None:
-            grown = self.outcome.cross_fit(self.joint(select.index, held), *how)
-            path = _path({held: -grown.loss - unlabelled}, self.link)
-            return Choice(held, slow(grown), select, path)
-        at = 0.0
-        for _ in range(_PASSES):
-            grown = self.outcome.cross_fit(self.joint(select.index, at), *how)
-            leaves = self.outcome.leaves(grown)
-
-            def likelihood(loading: float, leaves: Any = leaves) -> float:
-                target = self.joint(select.index, loading)
-                return -self.outcome.refit(target, leaves, rate) - unlabelled
-
-            at, values = best_loading(likelihood, _unit(self.link), near=at)
-        return Choice(at, slow(grown), select, _path(values, self.link))
-
-    def _split(self) -> None:
-        """Folds with about equal shares of both classes and of unlabelled rows."""
-        kind = np.where(self.seen, self.labels.y, 2.0).astype(int)
-        counts = np.bincount(kind)
-        fewest = int(counts[counts > 0].min())
-        if fewest < 2:
-            raise ValueError(
-                "cross-fitting needs two labelled rows of each class and two unlabelled ones, but "
-                "there is only 1 sample of a kind; set loading= and early_stopping=None to grow "
-                "all trees without held-out rows"
-            )
-        n_folds = min(self.model.cv, fewest)
-        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.model.random_state)
-        folds = [held for _, held in splitter.split(kind, kind)]
-        self.select.folds = folds
-        place = np.cumsum(self.seen) - 1  # of a labelled row among them
-        self.outcome.folds = [place[held[self.seen[held]]] for held in folds]
-
-
-def _unit(link: Link) -> float:
-    """The standard deviation of the outcome's own error."""
-    return math.sqrt(link.variance)
-
-
-def _atcorr(loading: float, link: Link) -> float:
-    return math.asinh(loading / _unit(link))
-
-
-def _path(values: dict[float, float], link: Link) -> pd.DataFrame:
-    loading = np.array(sorted(values), dtype=float)
-    corr = np.tanh(np.arcsinh(loading / _unit(link)))
-    likelihood = np.array([values[at] for at in loading.tolist()], dtype=float)
-    return pd.DataFrame({"loading": loading, "error_corr": corr, "log_likelihood": likelihood})
-
-
-def best_loading(
-    likelihood: Callable[[float], float], unit: float, near: float = 0.0
-) -> tuple[float, dict[float, float]]:
-    """Return the loading at which a smooth likelihood is largest, and its values along the way.
-
-    Steps of one size in t = atanh(error correlation), loading = unit sinh(t), until the best value
-    has a smaller one on either side; then two tops of parabolas through the nearest values.
-
-    Examples
-    --------
-    >>> loading, values = best_loading(lambda x: -((x - 1.5) ** 2), unit=1.8)
-    >>> round(loading, 2), len(values)
-    (1.45, 4)
-    """
-    known: dict[float, float] = {}
-
-    def value(t: float) -> None:
-        known[t] = likelihood(unit * math.sinh(t))
-
-    def parabola() -> float:
-        middle = max(known, key=lambda t: known[t])
-        points = sorted(known, key=lambda t: abs(t - middle))[:3]
-        curve, slope, _ = np.polyfit(points, [known[t] for t in points], 2)
-        top = -slope / (2.0 * curve) if curve < 0.0 else middle
-        return float(np.clip(top, min(points), max(points)))
-
-    value(min(max(math.asinh(near / unit), -_REACH), _REACH))
-    while True:
-        best = max(known, key=lambda t: known[t])
-        beside = [t for t in (best + _STEP, best - _STEP) if abs(t) <= _REACH]
-        new = [t for t in beside if min(abs(t - k) for k in known) > 1e-9]
-        if not new:
-            break
-        value(new[0])
-    best = parabola()
-    if min(abs(best - t) for t in known) > 1e-3:
-        value(best)
-        best = parabola()
-    return unit * math.sinh(best), {unit * math.sinh(t): v for t, v in known.items()}
 
 
 # -- columns ---------------------------------------------------------------------------------------

@@ -6,14 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..baselines import IPWLogit, NaiveLogit
 from ..design.checks import check_exclusion
-from ..errors import warn
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..types import Floats
-from .base import MissingLabelClassifier, Training, Which
+from .estimator import MissingLabelClassifier, Training, Which
 
 _STATISTICS = {
     "population": "mean",
@@ -35,16 +33,7 @@ class LinearClassifier(MissingLabelClassifier):
         """Fit the designs, and set the attributes."""
         y = data.labels.y
         X = self._design(data.X, data.outcome)
-        counted = (
-            data.labels.seen if data.weights is None else data.labels.seen | ~(data.weights > 0)
-        )
-        if counted.all():
-            warn(
-                f"{type(self).__name__}: every row has a label, so that there is no selection to "
-                f"correct; a {self._link} is fitted. Pass unlabelled rows with NaN or "
-                f"missing_label={self.missing_label!r} as their label.",
-                ModelWarning,
-            )
+        if not self._corrects(data, f"a {self._link} is fitted"):
             model = NaiveLogit(y, X, link=self._link, prob_weights=data.weights)
             self.results_ = model.fit(penalty=self.penalty)
         else:
@@ -100,6 +89,23 @@ class LinearClassifier(MissingLabelClassifier):
 
 class TwoEquationClassifier(LinearClassifier):
     """A classifier behind which stands one of the selection models."""
+
+    def __init__(
+        self,
+        *,
+        outcome_features: Any = None,
+        selection_features: Any = None,
+        penalty: float = 1e-4,
+        normalization: Any = None,
+        maxiter: int | None = None,
+        missing_label: Any = -1,
+    ) -> None:
+        self.outcome_features = outcome_features
+        self.selection_features = selection_features
+        self.penalty = penalty
+        self.normalization = normalization
+        self.maxiter = maxiter
+        self.missing_label = missing_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the two equations.
@@ -194,23 +200,6 @@ class GreeneClassifier(TwoEquationClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        outcome_features: Any = None,
-        selection_features: Any = None,
-        penalty: float = 1e-4,
-        normalization: Any = None,
-        maxiter: int | None = None,
-        missing_label: Any = -1,
-    ) -> None:
-        self.outcome_features = outcome_features
-        self.selection_features = selection_features
-        self.penalty = penalty
-        self.normalization = normalization
-        self.maxiter = maxiter
-        self.missing_label = missing_label
-
     def _model(self, *data: Any, **weights: Any) -> Any:
         return GreeneSelectionLogit(*data, normalization=self.normalization, **weights)
 
@@ -246,23 +235,6 @@ class ProbitSelectionClassifier(TwoEquationClassifier):
     """
 
     _link = "probit"
-
-    def __init__(
-        self,
-        *,
-        outcome_features: Any = None,
-        selection_features: Any = None,
-        penalty: float = 1e-4,
-        normalization: Any = None,
-        maxiter: int | None = None,
-        missing_label: Any = -1,
-    ) -> None:
-        self.outcome_features = outcome_features
-        self.selection_features = selection_features
-        self.penalty = penalty
-        self.normalization = normalization
-        self.maxiter = maxiter
-        self.missing_label = missing_label
 
     def _model(self, *data: Any, **weights: Any) -> Any:
         return ProbitSelection(*data, normalization=self.normalization, **weights)
@@ -319,16 +291,18 @@ class BiasCorrClassifier(TwoEquationClassifier):
         maxiter: int | None = None,
         missing_label: Any = -1,
     ) -> None:
+        super().__init__(
+            outcome_features=outcome_features,
+            selection_features=selection_features,
+            penalty=penalty,
+            normalization=normalization,
+            maxiter=maxiter,
+            missing_label=missing_label,
+        )
         self.selection_model = selection_model
         self.pseudolabel_model = pseudolabel_model
         self.soft_selection = soft_selection
         self.soft_pseudolabels = soft_pseudolabels
-        self.outcome_features = outcome_features
-        self.selection_features = selection_features
-        self.penalty = penalty
-        self.normalization = normalization
-        self.maxiter = maxiter
-        self.missing_label = missing_label
 
     def _model(self, *data: Any, **weights: Any) -> Any:
         return BiasCorrLogit(
@@ -397,20 +371,6 @@ class IPWClassifier(LinearClassifier):
         self.stabilized = stabilized
         self.trim = trim
         self.missing_label = missing_label
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit selection, then the weighted logit.
-
-        Parameters
-        ----------
-        X : array_like
-            (n, p) features of labelled and unlabelled rows.
-        y : array_like
-            (n,) two classes, and ``missing_label``, NaN or None where unlabelled.
-        sample_weight : array_like, optional
-            (n,) weights of the rows.
-        """
-        return self._fit(self._read(X, y, sample_weight))
 
     def _estimate(self, y: Floats, X: Any, W: Any, weights: Floats | None, **how: Any) -> Any:
         model = IPWLogit(

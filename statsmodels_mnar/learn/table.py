@@ -1,21 +1,29 @@
-"""The outcome's share of the loss at one loading, tabulated.
+"""The loss of either equation in its own index, as trees and networks ask for it.
 
-A booster asks for derivatives of all rows after every tree, at a loading that does not change. They
-are smooth functions of the two indices, so they are computed once on a grid and interpolated by
-cubic splines: the error is below 1e-5, far below what the trees' bins resolve, at a tenth of the
+They ask for derivatives again and again, at a loading that does not change. The outcome's are
+smooth functions of the two indices, so they are computed once on a grid and interpolated by cubic
+splines: the error is below 1e-5, far below what the trees' bins resolve, at a tenth of the
 time that the integral takes for each row. The few rows beyond the grid are integrated.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates, spline_filter
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from ..kernel.links import Link
 from ..types import Floats
+from .estimator import Labels
 from .loss import LossRows, row_terms
+
+Rows = NDArray[np.intp]
 
 _SPACING = 0.1  # of the grid, in standard deviations of the outcome's own error
 _MARGIN = 10  # cells beyond which the splines do not feel the end of the grid
@@ -66,11 +74,14 @@ class OutcomeTable:
                 tuple(spline_filter(v.reshape(a.shape), mode="mirror") for v in at)
             )
 
-    def __call__(self, a: Floats, b: Floats, y: Floats, order: int = 2) -> tuple[Floats, ...]:
-        """Return the value and, with ``order`` 2, two derivatives in ``a``, (n,) each."""
+    def __call__(
+        self, a: Floats, b: Floats, y: Floats, orders: tuple[int, ...] = (0, 1, 2)
+    ) -> tuple[Floats, ...]:
+        """Return the value (order 0) and derivatives in ``a`` of the given orders, (n,) each."""
         if self.loading == 0.0:
-            return self._independent(a, b, y)[: order + 1]
-        found = tuple(np.empty(len(a)) for _ in range(order + 1))
+            every = self._independent(a, b, y)
+            return tuple(every[order] for order in orders)
+        found = tuple(np.empty(len(a)) for _ in orders)
         places = [
             (index - axis[0]) / (axis[1] - axis[0])
             for index, axis in zip((a, b), self._axes, strict=True)
@@ -84,12 +95,14 @@ class OutcomeTable:
         for label, splines in enumerate(self._splines):
             rows = inside & (y == label)
             at = np.stack([place[rows] for place in places])
-            for values, spline in zip(found, splines, strict=False):
-                values[rows] = map_coordinates(spline, at, order=3, mode="mirror", prefilter=False)
+            for values, order in zip(found, orders, strict=True):
+                values[rows] = map_coordinates(
+                    splines[order], at, order=3, mode="mirror", prefilter=False
+                )
         if not inside.all():
             exact = self._exact(a[~inside], b[~inside], y[~inside])
-            for values, those in zip(found, exact, strict=False):
-                values[~inside] = those
+            for values, order in zip(found, orders, strict=True):
+                values[~inside] = exact[order]
         return found
 
     def _exact(self, a: Floats, b: Floats, y: Floats) -> tuple[Floats, ...]:
@@ -110,3 +123,111 @@ def _axis(low: float, high: float, step: float) -> Floats:
     cells = max(1, int(np.ceil((high - low) / step)))
     places = np.arange(-_MARGIN, cells + _MARGIN + 1, dtype=float)
     return low + (high - low) / cells * places
+
+
+# -- what trees are grown to and networks trained to -----------------------------------------------
+
+
+class Target(Protocol):
+    """The weighted loss of rows in one index, the other equation and the loading given."""
+
+    @property
+    def weight(self) -> Floats:
+        """(n,) weights of the rows."""
+
+    def slope(self, index: Floats) -> tuple[float, Floats]:
+        """Return the loss, and its first derivative in each row's index, (n,)."""
+
+    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
+        """Return the first two derivatives of each row's loss, (n,) each."""
+
+    def loss(self, index: Floats) -> float:
+        """Return the sum."""
+
+    def at(self, rows: Rows) -> Target:
+        """Return the target of some rows."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """-log P(s), a probit."""
+
+    seen: NDArray[np.bool_]  # (n,)
+    weight: Floats  # (n,)
+
+    def slope(self, index: Floats) -> tuple[float, Floats]:
+        return self.loss(index), self.derivatives(index)[0]
+
+    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
+        side = np.where(self.seen, 1.0, -1.0)
+        z = side * index
+        mills = _SQRT_2_OVER_PI / erfcx(-_SQRT_HALF * z)
+        return -self.weight * side * mills, self.weight * mills * (z + mills)
+
+    def loss(self, index: Floats) -> float:
+        return -float(self.weight @ log_ndtr(np.where(self.seen, index, -index)))
+
+    def at(self, rows: Rows) -> Selection:
+        return Selection(self.seen[rows], self.weight[rows])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """-log P(y, s = 1) of labelled rows whose selection index is given."""
+
+    y: Floats  # (m,)
+    select: Floats  # (m,)
+    weight: Floats  # (m,)
+    table: OutcomeTable
+
+    def slope(self, index: Floats) -> tuple[float, Floats]:
+        value, first = self.table(index, self.select, self.y, (0, 1))
+        return -float(self.weight @ value), -self.weight * first
+
+    def derivatives(self, index: Floats) -> tuple[Floats, Floats]:
+        first, second = self.table(index, self.select, self.y, (1, 2))
+        return -self.weight * first, -self.weight * second
+
+    def loss(self, index: Floats) -> float:
+        return -float(self.weight @ self.table(index, self.select, self.y, (0,))[0])
+
+    def at(self, rows: Rows) -> Outcome:
+        return Outcome(self.y[rows], self.select[rows], self.weight[rows], self.table)
+
+
+_SQRT_HALF, _SQRT_2_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The labels of a fit, and the losses of its two equations."""
+
+    labels: Labels
+    weight: Floats  # (n,)
+    link: Link
+
+    @property
+    def marginal(self) -> Selection:
+        """The selection equation's target: -log P(s) of all rows."""
+        return Selection(self.labels.seen, self.weight)
+
+    def joint(self, select_index: Floats, loading: float) -> Outcome:
+        """The outcome's target: -log P(y, s = 1) of the labelled rows, given the selection index.
+
+        Parameters
+        ----------
+        select_index : ndarray
+            (n,) of all rows.
+        loading : float
+        """
+        seen = self.labels.seen
+        b = select_index[seen]
+        span = (float(b.min()), float(b.max())) if loading else (0.0, 0.0)
+        return Outcome(
+            self.labels.y[seen], b, self.weight[seen], OutcomeTable(self.link, loading, span)
+        )
+
+    def unlabelled(self, select_index: Floats) -> float:
+        """The loss of the unlabelled rows."""
+        hidden = np.flatnonzero(~self.labels.seen)
+        return self.marginal.at(hidden).loss(select_index[hidden])

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +32,12 @@ from statsmodels_mnar.results.imputation import Imputations, Pooled
 from statsmodels_mnar.results.predicting import Influence
 from statsmodels_mnar.results.refits import JackknifeResults, SimulationError
 
-PACKAGES = (statsmodels_mnar, baselines, comparison, datasets)
+PACKAGES = (statsmodels_mnar, baselines, comparison, datasets, learn)
 PUBLIC = {
     f"{package.__name__}.{name}": getattr(package, name)
     for package in PACKAGES
     for name in package.__all__
     if callable(getattr(package, name))  # FORMULAS and EXPERIMENTS are tables
-}
-PUBLIC |= {
-    f"learn.{name}": getattr(learn, name)
-    for name, module in learn._WHERE.items()
-    if find_spec(f"{learn.__name__}{module}")
 }
 # What users hold without ever importing it: their docstrings are read through `help`.
 RETURNED = (

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from statsmodels_mnar.errors import NoExclusionRestrictionWarning
 from statsmodels_mnar.learn import BoostedSelectionClassifier, SelectionLoss
-from statsmodels_mnar.learn.boosting import best_loading
+from statsmodels_mnar.learn.loading import best_loading
 
 SMALL = {"lightgbm": {"num_leaves": 6}, "xgboost": {"max_depth": 3}}
 
@@ -163,9 +163,9 @@ def test_native_training_with_two_outputs_learns_both_indices(booster):
 
 
 def test_search_finds_the_top_and_stops_at_the_ends():
-    top, values = best_loading(lambda x: -((x + 2.0) ** 2), unit=1.8)
+    top, values = best_loading(lambda x: -((x + 2.0) ** 2), scale=1.8)
     assert top == pytest.approx(-2.0, abs=0.05) and len(values) < 10
-    top, _ = best_loading(lambda x: x, unit=1.8)
+    top, _ = best_loading(lambda x: x, scale=1.8)
     assert top == pytest.approx(1.8 * np.sinh(2.0))
 
 

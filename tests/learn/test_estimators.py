@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import joblib
@@ -22,9 +23,11 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.learn import (
     BiasCorrClassifier,
+    BoostedSelectionClassifier,
     FuzzyAugmentationClassifier,
     GreeneClassifier,
     IPWClassifier,
+    NeuralSelectionClassifier,
     ParcellingClassifier,
     ProbitSelectionClassifier,
     ReclassificationClassifier,
@@ -82,28 +85,47 @@ class HidingScoreBands(_Hiding, ScoreBandClassifier):
     pass
 
 
+class HidingBoosted(_Hiding, BoostedSelectionClassifier):
+    pass
+
+
+class HidingNeural(_Hiding, NeuralSelectionClassifier):
+    pass
+
+
 HIDING = (
     HidingGreene, HidingProbit, HidingBiasCorr, HidingIPW, HidingParcelling, HidingScoreBands,
 )  # fmt: skip
+# The checks have few rows: trees need small leaves, and networks little to train.
+LEAVES = {
+    "lightgbm": {"min_data_in_leaf": 1, "min_data_in_bin": 1, "num_leaves": 7},
+    "xgboost": {"max_depth": 3, "min_child_weight": 0.0},
+}
+GROWN = {"n_estimators": 20, "early_stopping": None, "loading": 0.5, "n_jobs": 1}
+TRAINED = {"max_epochs": 40, "loading": 0.5, "learning_rate": 0.02}
+FLEXIBLE = [
+    (cls, {"booster": name, "params": LEAVES[name], **GROWN})
+    for name in LEAVES
+    if find_spec(name)
+    for cls in (BoostedSelectionClassifier, HidingBoosted)
+]
+FLEXIBLE += [(cls, TRAINED) for cls in (NeuralSelectionClassifier, HidingNeural)]
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 NOT_EQUIVALENT = {
     TwoEquationClassifier: "its data are wider than long, which the selection models refuse",
 }
 
 
-def checks(*classes: Any, **options: Any) -> Any:
+def checks(*estimators: Any) -> Any:
     """All checks of these classifiers."""
     if not KNOWS_EXPECTED:  # -1 is a class then, and all checks pass
         pairs = [
             pair
-            for cls in classes
-            for pair in check_estimator(cls(missing_label=None), generate_only=True)
+            for each in estimators
+            for pair in check_estimator(each.set_params(missing_label=None), generate_only=True)
         ]
         return pytest.mark.parametrize(("estimator", "check"), pairs)
-    return parametrize_with_checks(
-        [cls(**options) for cls in classes],
-        expected_failed_checks=expected,
-    )
+    return parametrize_with_checks(list(estimators), expected_failed_checks=expected)
 
 
 def expected(estimator: Any) -> dict[str, str]:
@@ -124,14 +146,14 @@ def run(check: Any, estimator: Any) -> None:
 
 # The checks have labels for all rows, which is warned of.
 @pytest.mark.filterwarnings("ignore:.*every row has a label")
-@checks(GreeneClassifier)
+@checks(GreeneClassifier())
 def test_check_estimator(estimator, check):
     run(check, estimator)
 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.*every row has a label")
-@checks(*ALL[1:])
+@checks(*(cls() for cls in ALL[1:]))
 def test_check_estimator_of_the_others(estimator, check):
     run(check, estimator)
 
@@ -145,8 +167,21 @@ def test_minus_one_and_one_are_classes_where_minus_one_is_no_mark():
 @pytest.mark.skipif(not KNOWS_EXPECTED, reason="needs scikit-learn 1.6, which names failures")
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ModelWarning")
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
-@checks(*HIDING, missing_label=None)
+@checks(*(cls(missing_label=None) for cls in HIDING))
 def test_check_estimator_with_labels_missing(estimator, check):
+    run(check, estimator)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not KNOWS_EXPECTED, reason="needs scikit-learn 1.6, which names failures")
+@pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ModelWarning")
+@checks(
+    *(
+        cls(**options, **({"missing_label": None} if issubclass(cls, _Hiding) else {}))
+        for cls, options in FLEXIBLE
+    )
+)
+def test_check_estimator_of_boosters_and_networks(estimator, check):
     run(check, estimator)
 
 

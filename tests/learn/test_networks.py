@@ -6,14 +6,20 @@ import pickle
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 import torch
+from scipy.special import expit
 from sklearn.base import clone
 from torch import nn
 
 from statsmodels_mnar import GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.errors import NoExclusionRestrictionWarning
+from statsmodels_mnar.kernel.links import LOGIT
 from statsmodels_mnar.learn import NeuralSelectionClassifier
+from statsmodels_mnar.learn.estimator import Labels
+from statsmodels_mnar.learn.networks import fit_linear, last_features
+from statsmodels_mnar.learn.table import Problem
 
 from .test_boosting import simulate
 
@@ -25,8 +31,8 @@ def build(**options):
 
 
 def test_correction_finds_the_prevalence():
-    X, y, full = simulate(4_000, 1)
-    fast = {"max_epochs": 25, "learning_rate": 0.01}
+    X, y, full = simulate(3_000, 1)
+    fast = {"max_epochs": 20, "learning_rate": 0.02, "cv": 2}
     model, naive = build(**fast).fit(X, y), build(loading=0.0, **fast).fit(X, y)
     wrong = abs(naive.predict_proba(X)[:, 1].mean() - full.mean())
     assert wrong > 0.08
@@ -63,6 +69,31 @@ def test_linear_networks_come_near_the_selection_logit():
     linear.fit(sim.data[["x1", "x2", "z"]], y)
     p = linear.predict_proba(sim.data[["x1", "x2", "z"]])[:, 1]
     assert np.abs(p - results.predict()).max() < 0.06
+    assert abs(linear.loading_ - results.params["loading"]) < 0.2
+    path = linear.loading_path_
+    assert abs(path.loc[path.log_likelihood.idxmax(), "loading"] - linear.loading_) < 0.3
+
+
+def test_last_layers_are_refitted_where_they_are_linear():
+    """At a loading of zero that is a logit; a network that ends otherwise keeps its index."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = (rng.random(400) < expit(X @ [1.0, -0.5, 0.0] - 0.3)).astype(float)
+    problem = Problem(Labels(y, np.array([0, 1])), np.ones(400), LOGIT)
+    target = problem.joint(np.full(400, np.inf), 0.0)
+    with torch.random.fork_rng():
+        linear = nn.Linear(3, 1)
+        deep = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Flatten(0)).double()
+        bent = nn.Sequential(nn.Linear(3, 1), nn.Tanh()).double()
+    features = last_features(linear, X)
+    np.testing.assert_allclose(features[:, 1:], X, rtol=1e-6)
+    expected = sm.Logit(y, sm.add_constant(X)).fit(disp=False, tol=1e-10).params
+    np.testing.assert_allclose(fit_linear(target, features), expected, atol=1e-3)
+    inside = deep[1](deep[0](torch.as_tensor(X))).detach().numpy()
+    np.testing.assert_allclose(last_features(deep, X)[:, 1:], inside)
+    np.testing.assert_allclose(
+        last_features(bent, X)[:, 1:], bent(torch.as_tensor(X)).detach().numpy()
+    )
 
 
 def test_without_unlabelled_rows_it_is_an_ordinary_network():
@@ -79,11 +110,11 @@ def test_without_unlabelled_rows_it_is_an_ordinary_network():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_epochs": 0}, "max_epochs=0 must be a positive integer"),
+        ({"max_epochs": 0}, "max_epochs=0 must be an integer of at least 1"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0 must lie between 0 and 1"),
         ({"loading": 80.0}, "loading=80.0 must lie between -50 and 50"),
         ({"weight_decay": -1.0}, "weight_decay=-1.0 must not be negative"),
-        ({"outcome": nn.Linear(3, 2)}, r"a network returned shape \(240, 2\)"),
+        ({"outcome": nn.Linear(3, 2)}, r"a network returned shape \(2, 2\)"),
         ({"device": "meta"}, "device='meta' cannot hold float64"),
     ],
 )

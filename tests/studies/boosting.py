@@ -2,20 +2,25 @@
 
     python -m tests.studies.boosting run boosting.jsonl --sets 20          # hours on two cores
     python -m tests.studies.boosting table boosting.jsonl
+    python -m tests.studies.boosting cost --rows 1000000 --trees 150
 
-A run appends a line for each data set of each cell as it is done, and goes on where it was stopped.
+A run appends a line for each method on each data set of each cell as it is done, and goes on where
+it was stopped.
 Set OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
+import resource
 import sys
 import time
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import lightgbm
@@ -53,6 +58,7 @@ CELLS = (
 )
 
 
+@lru_cache(maxsize=2)
 def simulate(cell: Cell, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Features, labels of all rows with P(y = 1), and which rows are labelled."""
     rng = np.random.default_rng(seed)
@@ -70,7 +76,7 @@ def simulate(cell: Cell, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, n
     return frame, np.stack([y, p]), seen
 
 
-def ordinary(X: pd.DataFrame, y: np.ndarray, weight: np.ndarray | None = None):
+def ordinary(X: pd.DataFrame, y: np.ndarray, weight: np.ndarray | None = None, trees: int = 500):
     """LightGBM with early stopping on a fifth of the rows, then on all of them."""
     rows = np.arange(len(y))
     train, held = train_test_split(rows, test_size=0.2, random_state=0)
@@ -79,7 +85,7 @@ def ordinary(X: pd.DataFrame, y: np.ndarray, weight: np.ndarray | None = None):
     test = lightgbm.Dataset(X.iloc[held], y[held], weight=w[held], reference=data)
     settings = {**PARAMS, "objective": "binary", "learning_rate": 0.1}
     stop = lightgbm.early_stopping(30, verbose=False)
-    found = lightgbm.train(settings, data, 500, valid_sets=[test], callbacks=[stop])
+    found = lightgbm.train(settings, data, trees, valid_sets=[test], callbacks=[stop])
     return lightgbm.train(settings, lightgbm.Dataset(X, y, weight=w), found.best_iteration)
 
 
@@ -109,76 +115,130 @@ def predict(method: str, X: pd.DataFrame, y: np.ndarray, seen: np.ndarray, new: 
     return model.predict_proba(new)[:, 1], model.loading_
 
 
-def run(cell: Cell, number: int) -> dict:
+def run(cell: Cell, number: int, method: str) -> dict:
     """One line of the file."""
     X, (y, _), seen = simulate(cell, N, 1_000 * number + 1)
     new, (label, truth), _ = simulate(cell, N_TEST, 1_000 * number + 2)
-    line: dict = {"cell": cell.name, "set": number}
-    for method in METHODS:
-        start = time.process_time()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                p, loading = predict(method, X, y, seen, new)
-        except ValueError:  # a linear model without unlabelled rows
-            continue
-        line[method] = {
-            "auc": float(roc_auc_score(label, p)),
-            "brier": float(np.mean((p - label) ** 2)),
-            "prevalence": float(p.mean() - truth.mean()),
-            "rmse": float(np.sqrt(np.mean((p - truth) ** 2))),
-            "loading": loading,
-            "seconds": time.process_time() - start,
-        }
-    return line
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p, loading = predict(method, X, y, seen, new)
+    return {
+        "cell": cell.name,
+        "set": number,
+        "method": method,
+        "auc": float(roc_auc_score(label, p)),
+        "brier": float(np.mean((p - label) ** 2)),
+        "prevalence": float(p.mean() - truth.mean()),
+        "rmse": float(np.sqrt(np.mean((p - truth) ** 2))),
+        "loading": loading,
+        "seconds": time.process_time() - start,
+    }
 
 
-def read(path: Path) -> list[dict]:
+def read(path: Path) -> pd.DataFrame:
+    """The lines of a file, one for each method on each data set of each cell."""
     if not path.exists():
-        return []
-    return [json.loads(text) for text in path.read_text().splitlines()]
+        return pd.DataFrame(columns=["cell", "set", "method"])
+    frame = pd.DataFrame([json.loads(text) for text in path.read_text().splitlines()])
+    return frame.astype({"loading": float})
 
 
-def table(lines: list[dict]) -> str:
-    """Means over the data sets, in Markdown."""
+def gap_closed(frame: pd.DataFrame, score: str) -> pd.DataFrame:
+    """The share of the naive booster's loss against the oracle that a method wins back."""
+    wide = frame.assign(prevalence=frame["prevalence"].abs())
+    wide = wide.pivot(index=["cell", "set"], columns="method", values=score).dropna(axis=1)
+    means = wide.groupby(level="cell").mean()
+    gap = means["naive"] - means["oracle"]
+    return means.rsub(means["naive"], axis=0).div(gap, axis=0)
+
+
+def table(frame: pd.DataFrame) -> str:
+    """Means over the data sets with their standard errors, in Markdown."""
     head = (
         "| data | method | AUC | Brier | prevalence error | RMSE of P | loading | seconds | sets |"
     )
     text = [head, "| --- " * 9 + "|"]
+    groups = frame.groupby(["cell", "method"])
     for cell in CELLS:
         for method in METHODS:
-            found = [line[method] for line in lines if line["cell"] == cell.name and method in line]
-            if not found:
+            if (cell.name, method) not in groups.groups:
                 continue
-            mean = pd.DataFrame(found).astype(float).mean()
-            loading = "–" if math.isnan(mean["loading"]) else f"{mean['loading']:.2f}"
+            found = groups.get_group((cell.name, method)).drop(columns=["cell", "method", "set"])
+            mean, error = found.mean(), found.sem()
+            loading = f"{mean['loading']:.2f} ± {error['loading']:.2f}"
             text.append(
-                f"| {cell.name} | {method} | {mean['auc']:.4f} | {mean['brier']:.4f} "
-                f"| {mean['prevalence']:+.3f} | {mean['rmse']:.3f} | {loading} "
+                f"| {cell.name} | {method} | {mean['auc']:.4f} ± {error['auc']:.4f} "
+                f"| {mean['brier']:.4f} ± {error['brier']:.4f} "
+                f"| {mean['prevalence']:+.4f} ± {error['prevalence']:.4f} "
+                f"| {mean['rmse']:.3f} ± {error['rmse']:.3f} "
+                f"| {'–' if math.isnan(mean['loading']) else loading} "
                 f"| {mean['seconds']:.1f} | {len(found)} |"
             )
     return "\n".join(text)
+
+
+def cost(rows: int, trees: int) -> None:
+    """Print processor time and memory of two ordinary boosters, and of the corrected one."""
+    parts = [simulate(CELLS[0], min(rows, 100_000), seed) for seed in range(-(-rows // 100_000))]
+    X = pd.concat([part[0] for part in parts], ignore_index=True)
+    y, seen = (np.concatenate(each) for each in zip(*((p[1][0], p[2]) for p in parts), strict=True))
+    prevalence = float(y.mean())
+
+    def memory() -> float:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+    print(f"{len(y)} rows, {int(seen.sum())} labelled; {memory():.2f} GB before", flush=True)
+    start = time.process_time()
+    naive = ordinary(X[OUTCOME][seen], y[seen], trees=trees)
+    select = ordinary(X, seen.astype(float), trees=trees)
+    two = time.process_time() - start
+    print(
+        f"two ordinary boosters ({naive.num_trees()} and {select.num_trees()} trees): {two:.0f} s, "
+        f"at most {memory():.2f} GB; prevalence off by "
+        f"{naive.predict(X[OUTCOME]).mean() - prevalence:+.4f}",
+        flush=True,
+    )
+    start, wall = time.process_time(), time.perf_counter()
+    model = BoostedSelectionClassifier(
+        params={"num_leaves": 15}, n_jobs=1, n_estimators=trees, outcome_features=OUTCOME
+    ).fit(X, np.where(seen, y, np.nan))
+    took, wall = time.process_time() - start, time.perf_counter() - wall
+    print(
+        f"corrected ({model.n_rounds_}): {took:.0f} s ({wall:.0f} s of wall time), "
+        f"{took / two:.2f} times, at most {memory():.2f} GB; loading {model.loading_:.3f}; "
+        f"prevalence off by {model.predict_proba(X)[:, 1].mean() - prevalence:+.4f}"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["run", "table"])
-    parser.add_argument("file", type=Path)
+    parser.add_argument("what", choices=["run", "table", "cost"])
+    parser.add_argument("file", type=Path, nargs="?", default=Path("boosting.jsonl"))
     parser.add_argument("--sets", type=int, default=20)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--trees", type=int, default=150, help="of each equation, at most")
     args = parser.parse_args()
+    if args.what == "cost":
+        cost(args.rows, args.trees)
+        return
     if args.what == "table":
         print(table(read(args.file)))
         return
     for number in range(args.sets):
-        for cell in CELLS:
-            done = {(line["cell"], line["set"]) for line in read(args.file)}
-            if (cell.name, number) not in done:
-                line = run(cell, number)
+        for cell, method in itertools.product(CELLS, args.methods):
+            if not cell.selects and method not in ("oracle", "boosted", "neural"):
+                continue  # the others are the oracle, or refuse rows that are all labelled
+            done = read(args.file)
+            same = (done["cell"] == cell.name) & (done["set"] == number)
+            if not (same & (done["method"] == method)).any():
+                line = run(cell, number, method)
                 with args.file.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-                print(cell.name, number, file=sys.stderr, flush=True)
+                print(cell.name, number, method, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Works with scikit-learn 1.5 and later; what changed its name since stands in one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,9 @@ from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
+from statsmodels.tools.sm_exceptions import ModelWarning
 
-from ..errors import listing
+from ..errors import listing, warn
 from ..types import Floats
 
 Which = Literal["population", "unlabelled", "labelled"]
@@ -57,7 +58,7 @@ def unlabelled(y: Any, missing_label: Any = -1) -> Mask:
     >>> unlabelled([-1, 1, 1], missing_label=None).tolist()
     [False, False, False]
     """
-    values = _as_column(y)
+    values = as_column(y)
     found = np.asarray(pd.isna(values), dtype=bool)
     if missing_label is None or pd.isna(missing_label):
         return found
@@ -95,7 +96,7 @@ def read_labels(
     """
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    values = _as_column(y)
+    values = as_column(y)
     if values.dtype.kind in "fc" and np.isinf(values).any():
         raise ValueError("Input y contains infinity or a value too large for dtype('float64').")
     seen = ~unlabelled(values, missing_label)
@@ -132,7 +133,7 @@ def read_labels(
     return Labels(codes, classes)
 
 
-def _as_column(y: Any) -> NDArray[Any]:
+def as_column(y: Any) -> NDArray[Any]:
     """(n,) array of what was given; nullable types of pandas and polars become objects."""
     if isinstance(y, list | tuple) and any(value is None for value in y):
         y = np.array(y, dtype=object)
@@ -241,11 +242,16 @@ def _positions(
 class Training:
     """What ``fit`` was given, checked."""
 
-    X: Any  # (n, p) floats, or the user's own frame where it was kept
+    X: Floats  # (n, p)
     labels: Labels
     weights: Floats | None  # (n,)
     outcome: Positions  # columns of the outcome equation
     select: Positions  # columns of the selection equation
+
+    @property
+    def row_weights(self) -> Floats:
+        """(n,) weights of the rows, one where none were given."""
+        return np.ones(len(self.labels.y)) if self.weights is None else self.weights
 
 
 def read_weights(sample_weight: Any, n: int) -> Floats | None:
@@ -264,9 +270,7 @@ def read_weights(sample_weight: Any, n: int) -> Floats | None:
     return weights
 
 
-def validated(
-    estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False, keep: bool = False
-) -> Any:
+def validated(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) -> Floats:
     """Check X and remember, or compare, its columns; an (n, p) array of floats.
 
     Parameters
@@ -278,27 +282,31 @@ def validated(
         In ``fit``.
     allow_nan : bool
         Let NaN through.
-    keep : bool
-        Return X as it is (a DataFrame with categories, for boosters); only its columns are
-        checked.
     """
+    finite = "allow-nan" if allow_nan else True
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn 1.5
-        finite = {"force_all_finite": "allow-nan" if allow_nan else True, "dtype": np.float64}
-        how = {"cast_to_ndarray": False} if keep else finite
-        return estimator._validate_data(X, reset=reset, **how)
-    finite = {"ensure_all_finite": "allow-nan" if allow_nan else True, "dtype": np.float64}
-    how = {"skip_check_array": True} if keep else finite
-    return validate_data(estimator, X, reset=reset, **how)
+        validate_data, name = type(estimator)._validate_data, "force_all_finite"
+    else:
+        name = "ensure_all_finite"
+    try:
+        return validate_data(estimator, X, reset=reset, dtype=np.float64, **{name: finite})
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}. Features must be numbers: encode words by OneHotEncoder in a "
+            "ColumnTransformer, or give boosted trees columns of categorical type."
+        ) from error
 
 
 class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
     """A classifier of two classes whose training labels may be missing not at random.
 
     The base of the classifiers of this part. A subclass has in its signature ``missing_label``,
-    ``outcome_features`` and ``selection_features``, reads its data in ``fit`` with ``_read``, and
-    computes P(y = 1) in ``_positive``.
+    ``outcome_features`` and ``selection_features``, learns from what ``_read`` has checked in
+    ``_fit``, and computes P(y = 1) in ``_positive``.
 
     Examples
     --------
@@ -308,7 +316,6 @@ class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _allow_nan = False  # features may be missing
-    _keep_frame = False  # a DataFrame reaches the model as it is
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""
@@ -320,15 +327,33 @@ class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
     def _more_tags(self) -> dict[str, Any]:
         return {"binary_only": True, "allow_nan": self._allow_nan}  # scikit-learn 1.5
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : array_like
+            (n, p) features of labelled and unlabelled rows.
+        y : array_like
+            (n,) two classes, and ``missing_label``, NaN or None where unlabelled.
+        sample_weight : array_like, optional
+            (n,) weights of the rows, such as inverse sampling probabilities.
+        """
+        return self._fit(self._read(X, y, sample_weight))
+
+    def _fit(self, data: Training) -> Self:
+        """Learn from checked data, and set the attributes."""
+        raise NotImplementedError
+
     def _read(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         """Check what ``fit`` was given, and set the attributes that describe it."""
         given = X
-        X = validated(self, X, reset=True, allow_nan=self._allow_nan, keep=self._keep_frame)
+        X = validated(self, X, reset=True, allow_nan=self._allow_nan)
         n = X.shape[0]
         weights = read_weights(sample_weight, n)
         counted = None if weights is None else weights > 0
         name = type(self).__name__
-        values = None if y is None else _as_column(y)
+        values = None if y is None else as_column(y)
         if values is not None and len(values) != n:
             raise ValueError(f"X has {n} rows and y {len(values)}; they must be the same")
         labels = read_labels(values, self.missing_label, counted=counted, name=name)
@@ -341,10 +366,22 @@ class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
         self.outcome_features_, self.selection_features_ = outcome, select
         return Training(X, labels, weights, outcome, select)
 
+    def _corrects(self, data: Training, otherwise: str) -> bool:
+        """Whether there is selection to correct; warn of what is done ``otherwise``."""
+        if (~data.labels.seen & (data.row_weights > 0)).any():
+            return True
+        warn(
+            f"{type(self).__name__}: every row has a label, so that there is no selection to "
+            f"correct; {otherwise}. Pass unlabelled rows with NaN or "
+            f"missing_label={self.missing_label!r} as their label.",
+            ModelWarning,
+        )
+        return False
+
     def _read_new(self, X: Any) -> Any:
         """Check new data against those of ``fit``."""
         check_is_fitted(self)
-        return validated(self, X, reset=False, allow_nan=self._allow_nan, keep=self._keep_frame)
+        return validated(self, X, reset=False, allow_nan=self._allow_nan)
 
     def _positive(self, X: Any, which: Which) -> Floats:
         """(n,) P(y = 1) at checked data."""
@@ -403,7 +440,7 @@ class MissingLabelClassifier(ClassifierMixin, BaseEstimator):
         an estimate there.
         """
         predicted = self.predict(X)
-        values = _as_column(y)
+        values = as_column(y)
         seen = ~unlabelled(values, self.missing_label)
         weights = read_weights(sample_weight, len(values))
         kept = None if weights is None else weights[seen]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import indexable
 
 from ..post import metrics
 from ..types import Floats
-from .base import _as_column, read_weights, unlabelled
+from .estimator import as_column, read_weights, unlabelled
 
 # The largest log-odds of an expected log loss is that of scikit-learn's log_loss.
 _CLOSEST = np.finfo(float).eps
@@ -48,7 +48,7 @@ class LabelledScorer(_Scorer):
 
     def score(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score ``estimator`` on the rows of ``X`` that ``y`` labels, with ``sample_weight``."""
-        values = _as_column(y)
+        values = as_column(y)
         seen = ~unlabelled(values, self.missing_label)
         if not seen.any():
             raise ValueError(
@@ -107,7 +107,7 @@ class PopulationScorer(_Scorer):
 
         ``sample_weight`` are weights of the rows.
         """
-        values = _as_column(y)
+        values = as_column(y)
         seen = ~unlabelled(values, self.missing_label)
         classes = np.asarray(self.model.classes_)
         strange = ~np.isin(values[seen].tolist(), classes.tolist())
@@ -284,7 +284,7 @@ class LabelledKFold:
         if y is None:
             raise ValueError("LabelledKFold needs y: it keeps the share of labelled rows")
         X, y, groups = indexable(X, y, groups)
-        values = _as_column(y)
+        values = as_column(y)
         missing = unlabelled(values, self.missing_label)
         strata = np.zeros(len(values), dtype=int)  # 0: unlabelled
         known = values[~missing]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from ..baselines import FuzzyAugmentation, Parcelling, Reclassification, ScoreBandAugmentation
 from ..types import Floats
@@ -14,20 +14,6 @@ class _RejectClassifier(LinearClassifier):
 
     _baseline: ClassVar[Any]
     _options: ClassVar[tuple[str, ...]]
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit, infer labels or weights, and fit again.
-
-        Parameters
-        ----------
-        X : array_like
-            (n, p) features of labelled and unlabelled rows.
-        y : array_like
-            (n,) two classes, and ``missing_label``, NaN or None where unlabelled.
-        sample_weight : array_like, optional
-            (n,) weights of the rows.
-        """
-        return self._fit(self._read(X, y, sample_weight))
 
     def _estimate(self, y: Floats, X: Any, W: Any, weights: Floats | None, **how: Any) -> Any:
         options = {name: getattr(self, name) for name in self._options}
