@@ -21,7 +21,7 @@ from .data import (
     over_rows,
     refuse_penalised,
 )
-from .formula import FormulaSpec, rebuild
+from .specs import FormulaSpec, rebuild
 from .values import Dropped
 
 __all__ = [

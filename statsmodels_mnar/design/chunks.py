@@ -22,17 +22,16 @@ from statsmodels.formula._manager import FormulaManager
 from ..errors import DesignError, NotInMemoryError, listing
 from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
-from .expressions import IN_PARTITIONS, by_row, check_alone, differing
-from .formula import (
-    Formula,
+from .formula import Formula, by_row, errors_named, names_used, parse
+from .specs import (
+    IN_PARTITIONS,
     FormulaSpec,
+    check_alone,
     check_terms,
     check_types,
-    errors_named,
+    differing,
     evaluate_again,
     evaluate_left,
-    names_used,
-    parse,
     readable,
     terms_across_rows,
 )

@@ -16,8 +16,9 @@ from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
 from ..types import Floats, Mask
-from .formula import Formula, FormulaSpec, check_types, evaluate_left, evaluate_right, parse
-from .terms import PenalisedTerm, Terms, Wanted, all_columns, learn_all, plain_values, read_terms
+from .formula import Formula, Wanted, parse
+from .specs import FormulaSpec, check_types, evaluate_left, evaluate_right
+from .terms import PenalisedTerm, Terms, all_columns, learn_all, plain_values, read_terms
 from .values import (
     Dropped,
     Missing,
@@ -489,9 +490,9 @@ def _with_terms(
     seen : ndarray of bool
         (n,) rows on which the equation is observed.
     """
-    terms = learn_all(wanted, frame, equation, matrix.shape[1], seen)
-    if not terms:
+    if not wanted:
         return matrix, spec
+    terms = learn_all(wanted, frame, equation, matrix.shape[1], seen)
     names = (*spec.column_names, *(name for term in terms for name in term.names))
     matrix = np.hstack([matrix, all_columns(terms, frame)])
     return matrix, replace(spec, column_names=names, penalised=terms)

@@ -1,219 +1,55 @@
-"""Formulas: which columns they read, what they evaluate to, and how to evaluate them again."""
+"""What a formula says: its two sides, the columns and names it reads, and its penalised terms.
+
+A term whose value in a row depends on other rows has other values when part of the data is
+evaluated alone: a partition, or new data to predict for. ``by_row`` tells by their code the terms
+that have not: columns, arithmetic, numpy's elementwise functions, the engines' stateful transforms.
+All others are tried on a few rows alone, where formulas are evaluated (``specs``).
+"""
 
 from __future__ import annotations
 
+import ast
 import copy
-import pickle
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from typing import Any, Literal, NoReturn
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import patsy
-from numpy.typing import NDArray
-from pandas.api import types as pdt
-from statsmodels.formula._manager import FormulaManager
 
 from ..errors import DesignError, listing
-from .expressions import (
-    COLUMNS,
-    IN_NEW_DATA,
-    by_row,
-    check_alone,
-    column_coded,
-    column_named,
-    differing,
-    dumps,
-    names_read,
-    to_python,
-)
-from .terms import PenalisedTerm, Wanted, all_columns, split_terms
-from .values import as_frame, check_size, check_unique, plain
 
 Engine = Literal["patsy", "formulaic"]
 
-_POWERS_FIT = 1_000  # integers whose sixth power is one
-_SAMPLE = 1_000  # rows that show what an object column holds
-_EXACT = 2**53  # below it, floats are integers too
+Kind = Literal["re", "smooth"]
 
-# Of pandas' infer_dtype: what is neither numbers nor levels.
-_NO_TERMS = {
-    "complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64",
-}  # fmt: skip
+# Where an expression finds `odd name` (formulaic's quoting) once it has become Python.
+COLUMNS = "_quoted_columns_of_the_data_"
+
+LEAST_DF = 4  # basis functions of a smooth: cubic B-splines on one piece
+
+_KEYWORDS: dict[str, tuple[str, ...]] = {"re": ("sd",), "smooth": ("df", "penalty")}
+
+_AS_IN = {"re": "re(g) or re(g, sd=0.5)", "smooth": "smooth(x), smooth(x, df=10)"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FormulaSpec:
-    """One equation's right-hand side with all it learned: levels, spline knots, means.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A penalised term as it was asked for, before it has seen data."""
 
-    It keeps the formula engine and only those names of the caller's scope that the formula uses.
-    It can be pickled and used in a fresh process. Build designs from it with `rebuild`.
-    """
-
-    formula: str  # the right-hand side, "~ x + C(g)"
-    engine: Engine
-    columns: tuple[str, ...]  # the columns of the data it reads
-    column_names: tuple[str, ...]  # the columns of the design it makes
-    namespace: dict[str, Any]  # the caller's names it uses
-    info: Any  # patsy's DesignInfo or formulaic's ModelSpec
-    across_rows: tuple[str, ...] = ()  # terms whose values depend on other rows
-    penalised: tuple[PenalisedTerm, ...] = ()  # whose columns follow those of the formula
+    kind: Kind
+    column: str
+    df: int | None = None  # of a smooth
+    fixed: float | None = None  # its lambda, where that is not estimated
 
     @property
-    def term_slices(self) -> dict[str, slice]:
-        """The columns that belong to each term, for joint tests of terms; not penalised ones."""
-        return dict(FormulaManager(self.engine).get_term_name_slices(self.info))
-
-    @property
-    def factors(self) -> frozenset[str]:
-        """Columns of the data that enter by their levels, numbers in ``C(k)`` among them."""
-        codes = [code for code, levels in self._codes().items() if levels]
-        found = filter(None, (column_coded(code, self.columns) for code in codes))
-        return frozenset(found) | {each.column for each in self.penalised if each.kind == "re"}
-
-    @property
-    def numbers(self) -> frozenset[str]:
-        """Columns of the data that are terms of their own, by their values."""
-        codes = [code for code, levels in self._codes().items() if not levels]
-        found = filter(None, (column_named(code, self.columns) for code in codes))
-        return frozenset(found) | {each.column for each in self.penalised if each.kind == "smooth"}
-
-    def _codes(self) -> dict[str, bool]:
-        """The factors of the formula's terms, and whether they enter by levels."""
-        if self.engine == "patsy":
-            found = self.info.factor_infos.items()
-            return {factor.code: info.type == "categorical" for factor, info in found}
-        return {
-            str(code): "categories" in state for code, (_, state) in self.info.encoder_state.items()
-        }
-
-    def check_new_data(self) -> None:
-        """Refuse to evaluate new data where a term depends on other rows."""
-        check_alone(self.across_rows, self.formula, IN_NEW_DATA)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _load_spec, (dumps(state),)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FormulaSpec:
-        return self  # immutable
-
-
-def _load_spec(state: bytes) -> FormulaSpec:
-    return FormulaSpec(**pickle.loads(state))
-
-
-def rebuild(spec: FormulaSpec, data: Any) -> pd.DataFrame:
-    """Evaluate one equation's design on new data.
-
-    Parameters
-    ----------
-    spec : FormulaSpec
-        ``design.outcome_spec`` or ``design.select_spec``.
-    data : DataFrame or mapping
-        New data with the columns that this equation reads; others are not needed.
-
-    Returns
-    -------
-    DataFrame
-        One row per row of `data`, with its index; all NaN where a covariate is missing.
-
-    Raises
-    ------
-    DesignError
-        A column is absent, a factor has a level not seen when the design was built, or a term
-        depends on other rows, as ``I(x - x.mean())`` does; ``center(x)`` remembers the mean.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from ..design import design_from_formula, rebuild
-    >>> data = pd.DataFrame({"y": [0, 1, None, 1], "x": [1.0, 2.0, 3.0, 4.0]})
-    >>> design = design_from_formula("y ~ center(x)", "~ x", data)
-    >>> rebuild(design.outcome_spec, pd.DataFrame({"x": [2.5, None]}))
-       Intercept  center(x)
-    0        1.0        0.0
-    1        NaN        NaN
-    """
-    spec.check_new_data()
-    data = as_frame(data)
-    absent = [name for name in spec.columns if name not in data.columns]
-    if absent:
-        raise DesignError(
-            f"data lacks the column(s) {listing(absent)} that {spec.formula!r} reads."
-        )
-    check_unique(data, spec.columns)
-    frame = data[list(spec.columns)].set_axis(pd.RangeIndex(len(data)), axis=0)
-    complete = frame[frame.notna().all(axis=1)]
-    design = np.full((len(frame), len(spec.column_names)), np.nan)
-    if len(complete):
-        rows = readable(plain(complete, learn=False), spec.formula, spec.engine)
-        for name in spec.numbers:
-            rows[name] = _as_learned(rows[name])
-        with errors_named(spec.formula):
-            matrix = evaluate_again(spec, rows)
-            design[matrix.index, : matrix.shape[1]] = matrix.to_numpy(dtype=float)
-            if spec.penalised:
-                own = all_columns(spec.penalised, rows.loc[matrix.index])
-                design[matrix.index, matrix.shape[1] :] = own
-    return pd.DataFrame(design, index=data.index, columns=list(spec.column_names))
-
-
-def _as_learned(column: pd.Series) -> pd.Series:
-    """A column of new data that was numeric when the design was built."""
-    if pdt.is_bool_dtype(column.dtype):
-        return column.astype(float)
-    if not pdt.is_numeric_dtype(column.dtype) or pdt.is_complex_dtype(column.dtype):
-        raise DesignError(
-            f"{column.name} was numeric when the design was built and is of type {column.dtype} "
-            "in these data. Convert it, for example with pandas.to_numeric."
-        )
-    return column
-
-
-def evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate on complete rows; rows on which a term is NaN are left out."""
-    matrix = _evaluate_again(spec, frame)
-    check_integers(matrix, frame, spec._codes(), partial(_evaluate_again, spec))
-    return matrix
-
-
-def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
-    if spec.engine == "patsy":
-        # Arrays have no labels, so that patsy counts the rows.
-        rows = frame.set_axis(pd.RangeIndex(len(frame)), axis=0)
-        data = _as_patsy_reads(rows, spec.formula, spec.info)
-        matrix = patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
-        return matrix.set_axis(frame.index[matrix.index], axis=0)
-    from formulaic.errors import DataMismatchWarning
-
-    with warnings.catch_warnings():  # formulaic turns unseen levels into zeros
-        warnings.simplefilter("error", DataMismatchWarning)
-        try:
-            return spec.info.get_model_matrix(
-                frame, context=spec.namespace, na_action="drop", output="pandas"
-            )
-        except DataMismatchWarning as error:
-            raise DesignError(_unseen_levels(spec, frame) or str(error)) from None
-
-
-def _unseen_levels(spec: FormulaSpec, frame: pd.DataFrame) -> str:
-    parts = []
-    for code, (_, state) in spec.info.encoder_state.items():
-        known = state.get("categories")
-        for name in names_read([str(code)])[0] & set(frame.columns) if known is not None else ():
-            unseen = [level for level in frame[name].unique() if level not in list(known)]
-            if unseen:
-                parts.append(
-                    f"{code} has the level(s) {listing(unseen)}, not seen when the design was "
-                    f"built; known are {listing(known)}"
-                )
-    return "; ".join(parts)
+    def name(self) -> str:
+        """How tables name it."""
+        return f"{self.kind}({self.column})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +72,10 @@ def parse(
     lhs, rhs = split(formula, argument)
     rhs, penalised = split_terms(rhs, scope, list(data.columns))
     with errors_named(formula):
-        sides = [names_read([lhs] if lhs else []), names_read(_factor_codes(rhs, engine))]
+        sides = [names_read([lhs] if lhs else []), names_read(factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
     borrowed: dict[str, Any] = {}
-    known = _builtins(engine)
+    known = builtins_of(engine)
     columns = []
     for names, quoted in sides:
         side = []
@@ -286,282 +122,18 @@ def split(formula: str, argument: str) -> tuple[str | None, str]:
     return formula[: cuts[0]].strip() or None, "~ " + formula[cuts[0] + 1 :].strip()
 
 
-def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
-    """Evaluate the left-hand side on the rows where all it reads is known, and say which.
-
-    ``I(y > 3)`` is False for a missing y if evaluated on all rows, and unknown in truth.
-    """
-    assert formula.lhs is not None
-    known = frame[list(formula.lhs_columns)].notna().all(axis=1).to_numpy()
-    rows = plain(frame.loc[known, list(formula.lhs_columns)], learn=True)
-    scope = {
-        **_builtins(formula.engine),
-        **formula.namespace,
-        **{name: rows[name] for name in rows},
-        COLUMNS: rows,
-    }
-    try:
-        return eval(to_python(formula.lhs), {}, scope), known
-    except Exception as error:
-        raise DesignError(f"cannot evaluate {formula.lhs!r}: {error}") from error
-
-
-def evaluate_right(
-    formula: Formula, frame: pd.DataFrame, na_action: Literal["drop", "ignore"]
-) -> tuple[NDArray[np.float64], FormulaSpec]:
-    """Evaluate the right-hand side on complete rows and remember what was learned.
-
-    A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
-    in the result, with "ignore" only the columns of that term are.
-    """
-    manager = FormulaManager(formula.engine)
-    rows = plain(frame[list(formula.rhs_columns)], learn=True)
-    rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
-    check_terms(formula, rows)
-    rows = readable(rows, formula.rhs, formula.engine)
-    levels = _levels(formula, rows)
-    if levels:
-        check_size(formula.rhs, _factors_by_term(formula.rhs, formula.engine), levels, len(rows))
-    if na_action == "drop":
-        action = manager.get_na_action("drop")
-    else:
-        action = manager.get_na_action("drop", types=[]) if formula.engine == "patsy" else "ignore"
-
-    def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
-        if formula.engine == "patsy":  # through the manager it would take frames only
-            scope = patsy.EvalEnvironment([dict(formula.namespace)])
-            data = _as_patsy_reads(rows, formula.rhs)
-            return patsy.dmatrix(formula.rhs, data, scope, action, "dataframe")
-        return manager.get_matrices(
-            _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
-        )
-
-    with errors_named(formula.rhs):
-        matrix = evaluate(rows, manager)
-        values = matrix.to_numpy(dtype=float)
-    codes = _factor_codes(formula.rhs, formula.engine)
-    check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
-    design = np.full((len(rows), matrix.shape[1]), np.nan)
-    design[matrix.index] = values
-    spec = FormulaSpec(
-        formula=formula.rhs,
-        engine=formula.engine,
-        columns=formula.rhs_columns,
-        column_names=tuple(str(name) for name in matrix.columns),
-        namespace={name: formula.namespace[name] for name in names_used(formula)},
-        info=matrix.design_info if formula.engine == "patsy" else manager.spec,
-    )
-    return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
-
-
-def terms_across_rows(
-    spec: FormulaSpec, matrix: pd.DataFrame, rows: pd.DataFrame
-) -> tuple[str, ...]:
-    """The terms whose values for some ``rows`` are not those of their design, ``matrix``."""
-    codes = _factor_codes(spec.formula, spec.engine)
-    doubtful = [code for code in codes if not by_row(code, spec.namespace)]
-    if not doubtful:
-        return ()
-    terms = {
-        str(term): columns
-        for term, columns in spec.term_slices.items()
-        if any(code.strip("{}") in str(term) for code in doubtful)
-    }
-    read = np.r_[tuple(terms.values())] if terms else np.arange(matrix.shape[1])
-    found = differing(matrix, rows, partial(_evaluate_again, spec), read)
-    return tuple(term for term, columns in terms.items() if found[columns].any())
-
-
-def check_types(formula: Formula, data: pd.DataFrame) -> None:
-    """Refuse dates and the like by the types of the columns, before any work with their values."""
-    for code in _factor_codes(formula.rhs, formula.engine):
-        name = column_named(code, formula.rhs_columns)
-        if name is None or name not in data or not isinstance(data[name], pd.Series):
-            continue
-        column = data[name].iloc[:_SAMPLE]
-        if isinstance(column.dtype, pd.ArrowDtype):
-            column = column.astype(object)
-        kind = pdt.infer_dtype(column, skipna=True)
-        if kind in _NO_TERMS:
-            _refuse_kind(name, formula.rhs, kind)
-
-
-def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
-    advice = (
-        f"Compute numbers from it, such as the days since a date, or write C({name}) for levels."
-    )
-    if kind == "complex":
-        advice = f"Compute real numbers from it, such as np.real({name}) or np.abs({name})."
-    raise DesignError(f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. {advice}")
-
-
-def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
-    """Refuse columns that are no covariates as they stand, such as dates and identifiers."""
-    for code in _factor_codes(formula.rhs, formula.engine):
-        name = column_named(code, formula.rhs_columns)
-        if name is None:
-            continue
-        column = rows[name]
-        kind = pdt.infer_dtype(column)
-        if kind in _NO_TERMS:
-            _refuse_kind(name, formula.rhs, kind)
-        if kind == "mixed" and not column.map(pdt.is_hashable).all():
-            raise DesignError(
-                f"{name} in {formula.rhs!r} holds lists or other nested values, neither numbers "
-                "nor levels. Compute numbers or text from them in a column of its own."
-            )
-        # Numbers that were read as text, most often; a design with a column for each would be huge.
-        if kind not in ("string", "mixed"):
-            continue
-        distinct = column.nunique()
-        if distinct > max(20, len(column) / 2):
-            raise DesignError(
-                f"{name} in {formula.rhs!r} is text with {distinct} different values in "
-                f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
-                f"write C({name}) if each value is a level of its own."
-            )
-
-
-def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
-    """Rows in which columns that enter by their levels have types that patsy reads.
-
-    Times with a zone, periods and intervals are types of pandas, not of numpy; as levels they can
-    be objects. Columns that expressions such as ``t.dt.hour`` read keep their type.
-    """
-    odd = [name for name in rows if _of_pandas_alone(rows[name])]
-    if not odd:
-        return rows
-    codes, columns = _factor_codes(rhs, engine), tuple(rows.columns)
-    for name in odd:
-        reading = [code for code in codes if name in set().union(*names_read([code]))]
-        if any(column_coded(code, columns) != name for code in reading):
-            continue
-        column = rows[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            rows[name] = column.cat.rename_categories(column.cat.categories.astype(object))
-        else:
-            rows[name] = column.astype(object)
-    return rows
-
-
-def _as_patsy_reads(
-    rows: pd.DataFrame, rhs: str, learned: patsy.DesignInfo | None = None
-) -> pd.DataFrame | dict[str, Any]:
-    """The columns in the types that cost patsy least, where it reads nothing but their values.
-
-    It looks at a Series of numbers a dozen times, each far slower than an array; and it loops in
-    Python over text, unless that comes as codes and sorted levels. ``learned`` is what it knows of
-    the levels; values that it has not seen stay text, which it complains of. One column stays a
-    Series, from which patsy takes the index: it says which rows have no missing values.
-    """
-    codes = _factor_codes(rhs, "patsy")
-    simple = {code for name in rows.columns for code in (name, f"C({name})")} & codes
-    elsewhere = set().union(*names_read(codes - simple))
-    data: dict[str, Any] = {}
-    indexed = False
-    for name, column in rows.items():
-        own = {name, f"C({name})"} & codes
-        data[name] = column
-        if not own or name in elsewhere:
-            continue
-        if own == {name} and column.dtype in (np.float64, np.int64):
-            data[name] = column.to_numpy() if indexed else column
-            indexed = True
-        elif (
-            pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
-        ):
-            data[name] = _by_levels(column, own, learned)
-    # Without any column the number of rows is that of the frame, and so it is to be compared with
-    # where an expression may have another.
-    if not codes or codes - simple or not data:
-        return rows.assign(**{name: data[name] for name in data if data[name] is not rows[name]})
-    return data
-
-
-def _by_levels(column: pd.Series, codes: set[str], learned: patsy.DesignInfo | None) -> pd.Series:
-    """Text as codes of its sorted levels, or of those that patsy has learned."""
-    if learned is None:
-        found, levels = pd.factorize(column, sort=True)
-        return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
-    known = {
-        info.categories for factor, info in learned.factor_infos.items() if factor.code in codes
-    }
-    levels = known.pop() if len(known) == 1 else ()
-    if not levels or not all(isinstance(level, str) for level in levels):
-        return column
-    found = pd.Index(levels).get_indexer(column)
-    if (found < 0).any():
-        return column
-    return pd.Series(pd.Categorical.from_codes(found, levels), index=column.index)
-
-
-def _of_pandas_alone(column: pd.Series) -> bool:
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    return isinstance(dtype, pd.DatetimeTZDtype | pd.PeriodDtype | pd.IntervalDtype)
-
-
-def _levels(formula: Formula, rows: pd.DataFrame) -> dict[str, int]:
-    """How many levels the factors have that are columns, by their codes."""
-    found = {}
-    for code in _factor_codes(formula.rhs, formula.engine):
-        name = column_coded(code, formula.rhs_columns)
-        if name is None:
-            continue
-        column = rows[name]
-        numeric = pdt.is_numeric_dtype(column.dtype)
-        if not numeric or column_named(code, formula.rhs_columns) is None:
-            try:
-                found[code] = max(int(column.nunique()), 1)
-            except TypeError:  # values without a hash, of which the engine complains
-                continue
-    return found
-
-
-def check_integers(
-    matrix: pd.DataFrame,
-    rows: pd.DataFrame,
-    codes: Iterable[str],
-    evaluate: Callable[[pd.DataFrame], pd.DataFrame],
-) -> None:
-    """Refuse expressions of integers that wrap around, by evaluating them as floats too."""
-    columns = tuple(rows.columns)
-    inside = names_read(code for code in codes if column_coded(code, columns) is None)
-    large = [
-        name
-        for name in columns
-        if name in inside[0] | inside[1]
-        and pdt.is_integer_dtype(rows[name].dtype)
-        and _POWERS_FIT < rows[name].abs().max() < _EXACT
-    ]
-    if not large:
-        return
-    try:
-        again = evaluate(rows.astype(dict.fromkeys(large, float)))
-    except Exception:  # an index, say, which floats cannot be
-        return
-    found, exact = matrix.to_numpy(dtype=float), again.to_numpy(dtype=float)
-    same = found.shape == exact.shape and np.allclose(found, exact, rtol=1e-6, equal_nan=True)
-    if not same:
-        raise DesignError(
-            f"the integers of {listing(large)} are too large for a term of the formula, which "
-            "wraps around. Convert the column with astype(float)."
-        )
-
-
 def names_used(formula: Formula) -> set[str]:
     """The caller's names that the right-hand side reads."""
-    used, _ = names_read(_factor_codes(formula.rhs, formula.engine))
+    used, _ = names_read(factor_codes(formula.rhs, formula.engine))
     return used & set(formula.namespace)
 
 
-def _factor_codes(rhs: str, engine: Engine) -> frozenset[str]:
-    return frozenset(code for term in _factors_by_term(rhs, engine) for code in term)
+def factor_codes(rhs: str, engine: Engine) -> frozenset[str]:
+    return frozenset(code for term in factors_by_term(rhs, engine) for code in term)
 
 
 @lru_cache(maxsize=256)
-def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
+def factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
     """The codes of the factors of each term."""
     if engine == "patsy":
         terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
@@ -580,20 +152,7 @@ def _factors_by_term(rhs: str, engine: Engine) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _as_manager_reads(formula: Formula) -> Any:
-    """The right-hand side for statsmodels' manager, which formulaic goes through.
-
-    Given text, the manager brings formulaic's terms into patsy's order, but loses the quotes of
-    `odd name` and {x + 1} on the way; given a parsed formula it leaves it as it is.
-    """
-    if not set("`{") & set(formula.rhs):
-        return formula.rhs
-    import formulaic
-
-    return formulaic.Formula(formula.rhs)
-
-
-def _builtins(engine: Engine) -> dict[str, Any]:
+def builtins_of(engine: Engine) -> dict[str, Any]:
     """What the engine and Python make available in every formula."""
     if engine == "patsy":
         from patsy import builtins
@@ -655,3 +214,248 @@ def errors_named(formula: str) -> Iterator[None]:
         if isinstance(error, _BROKEN) or type(error).__module__.startswith("formulaic"):
             raise DesignError(f"cannot evaluate {formula!r}: {error}") from error
         raise
+
+
+# -- the code of one term --------------------------------------------------------------------------
+
+
+def names_read(codes: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Names that Python expressions read, and the column names they quote."""
+    names: set[str] = set()
+    quoted: set[str] = set()
+    bound: set[str] = set()
+    for code in codes:
+        for node in ast.walk(ast.parse(to_python(code), mode="eval")):
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()):
+                    names.add(name)
+                case ast.Name(id=name) | ast.arg(arg=name):
+                    bound.add(name)  # the variable of a comprehension or lambda
+                case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
+                    quoted.add(name)
+                case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))):
+                    if owner == COLUMNS:
+                        quoted.add(name)
+    return names - bound - {COLUMNS}, quoted
+
+
+def column_coded(code: str, columns: tuple[str, ...]) -> str | None:
+    """The column that a factor is, as ``k`` or ``C(k, Sum)``; none where it is an expression."""
+    if code not in columns:
+        match ast.parse(to_python(code), mode="eval").body:
+            case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
+                code = ast.unparse(inner)
+    return column_named(code, columns)
+
+
+def column_named(code: str, columns: tuple[str, ...]) -> str | None:
+    """The column that a factor is, as ``k`` or quoted; none where it is anything else."""
+    if code in columns:
+        return code
+    match ast.parse(to_python(code), mode="eval").body:
+        case (
+            ast.Name(id=name)
+            | ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))])
+            | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str(name)))
+        ):
+            return name if name in columns else None
+    return None
+
+
+def to_python(code: str) -> str:
+    """formulaic's `odd name` and {expression} as Python."""
+    code = re.sub(r"`([^`]*)`", lambda quoted: f"{COLUMNS}[{quoted[1]!r}]", code.strip())
+    return f"({code[1:-1]})" if code.startswith("{") and code.endswith("}") else code
+
+
+# -- which terms depend on other rows: means, ranks, quantiles, sums along the rows ----------------
+# Transforms of patsy and formulaic that learn from all rows once, or look at one row at a time.
+_LEARNING = {
+    "C", "I", "Q", "Diff", "Helmert", "Poly", "Sum", "Treatment", "bs", "cc", "center", "contr",
+    "cr", "cs", "log", "log10", "log2", "exp", "exp10", "exp2", "poly", "scale", "standardize",
+    "te", "abs", "float", "int", "bool",
+}  # fmt: skip
+
+_ELEMENTWISE = {"clip", "where", "nan_to_num", "round", "isclose"}  # numpy's that are no ufuncs
+
+
+def by_row(code: str, namespace: Mapping[str, Any]) -> bool:
+    """Whether the code of a factor shows that a row's value depends on no other row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> by_row("np.log(x) ** 2", {"np": np}), by_row("center(x)", {}), by_row("x - x.mean()", {})
+    (True, True, False)
+    """
+    return _by_row(ast.parse(to_python(code), mode="eval").body, namespace)
+
+
+def _by_row(node: ast.expr, namespace: Mapping[str, Any]) -> bool:
+    inside: Iterable[ast.expr]
+    match node:
+        case ast.Name() | ast.Constant():
+            return True
+        case ast.BinOp(left=left, right=right):
+            inside = [left, right]
+        case ast.UnaryOp(operand=operand):
+            inside = [operand]
+        case ast.BoolOp(values=inside) | ast.Tuple(elts=inside) | ast.List(elts=inside):
+            pass
+        case ast.Compare(left=left, comparators=others):
+            inside = [left, *others]
+        case ast.Subscript(value=ast.Name(id=owner)) if owner == COLUMNS:
+            return True
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            if not _known(function, namespace):
+                return False
+            inside = [*arguments, *(keyword.value for keyword in keywords)]
+        case _:
+            return False
+    return all(_by_row(each, namespace) for each in inside)
+
+
+def _known(function: ast.expr, namespace: Mapping[str, Any]) -> bool:
+    """Whether it is a function whose value for a row depends on that row alone."""
+    match function:
+        case ast.Name(id=name) if name in namespace:
+            found = namespace[name]
+            return isinstance(found, np.ufunc) or hasattr(found, "__patsy_stateful_transform__")
+        case ast.Name(id=name):
+            return name in _LEARNING
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if namespace.get(owner) is np:
+            return isinstance(getattr(np, name, None), np.ufunc) or name in _ELEMENTWISE
+    return False
+
+
+# -- penalised terms -------------------------------------------------------------------------------
+
+
+def split_terms(
+    rhs: str, scope: Mapping[str, Any], columns: Sequence[str]
+) -> tuple[str, tuple[Wanted, ...]]:
+    """Take the penalised terms out of a right-hand side, ``"~ x + re(g)"``.
+
+    Examples
+    --------
+    >>> split_terms("~ x + re(g, sd=0.5)", {}, ["x", "g"])
+    ('~ x', (Wanted(kind='re', column='g', df=None, fixed=4.0),))
+    """
+    if not re.search(r"\b(re|smooth)\s*\(", rhs):
+        return rhs, ()
+    kept: list[str] = []
+    wanted: list[Wanted] = []
+    for sign, part in _summands(rhs.removeprefix("~")):
+        call = _call(part)
+        if call is None:
+            if _mentions(part):
+                raise DesignError(
+                    f"{part.strip()!r} combines a penalised term with others. re() and smooth() "
+                    "are terms of their own, joined by '+' only: compute interactions as a column, "
+                    "such as a factor of both."
+                )
+            kept.append(f"{sign} {part.strip()}")
+            continue
+        if sign == "-":
+            raise DesignError(f"'- {part.strip()}': a penalised term cannot be taken away")
+        wanted.append(_read(call, part.strip(), scope, tuple(columns)))
+    names = [each.name for each in wanted]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DesignError(f"{rhs!r} has {twice[0]} twice; one of them is enough.")
+    rest = " ".join(kept).strip().removeprefix("+").strip()
+    return f"~ {rest or '1'}", tuple(wanted)
+
+
+def _summands(rhs: str) -> list[tuple[str, str]]:
+    """The parts between plus and minus signs outside brackets and quotes, with their signs."""
+    found, depth, start, sign = [], 0, 0, "+"
+    for token in re.finditer(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()\[\]{}+-]", rhs):
+        if token[0] in "([{":
+            depth += 1
+        elif token[0] in ")]}":
+            depth -= 1
+        elif token[0] in "+-" and depth == 0:
+            found.append((sign, rhs[start : token.start()]))
+            sign, start = token[0], token.end()
+    found.append((sign, rhs[start:]))
+    return [(sign, part) for sign, part in found if part.strip()]
+
+
+def _call(part: str) -> ast.Call | None:
+    """The call of ``re`` or ``smooth`` that a summand is."""
+    quoted = re.sub(r"`([^`]*)`", lambda found: f"Q({found[1]!r})", part.strip())
+    try:
+        node = ast.parse(quoted, mode="eval").body
+    except SyntaxError:
+        return None
+    match node:
+        case ast.Call(func=ast.Name(id="re" | "smooth")):
+            return node
+    return None
+
+
+def _mentions(part: str) -> bool:
+    """Whether a penalised term stands inside; ``re.sub(...)`` of the caller's does not."""
+    unquoted = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "''", part)
+    return re.search(r"(?<![\w.])(re|smooth)\s*\(", unquoted) is not None
+
+
+def _read(call: ast.Call, text: str, scope: Mapping[str, Any], columns: tuple[str, ...]) -> Wanted:
+    assert isinstance(call.func, ast.Name)
+    kind: Kind = "re" if call.func.id == "re" else "smooth"
+    if len(call.args) != 1:
+        raise DesignError(f"{text!r} needs one column, as in {_AS_IN[kind]}.")
+    code = ast.unparse(call.args[0])
+    column = column_named(code, columns)
+    if column is None:
+        names, quoted = names_read([code])
+        unknown = sorted((names | quoted) - set(columns))
+        if isinstance(call.args[0], ast.Name) or quoted:
+            raise DesignError(
+                f"{text!r} reads {unknown[0]!r}, which is not a column of data; the columns are "
+                f"{listing(columns, 20)}."
+            )
+        raise DesignError(
+            f"{text!r} reads an expression; compute {code} as a column of the data and name that."
+        )
+    given: dict[str, Any] = {}
+    for keyword in call.keywords:
+        if keyword.arg not in _KEYWORDS[kind]:
+            raise DesignError(
+                f"{text!r} has the option {keyword.arg!r}; {kind}() takes "
+                f"{' and '.join(_KEYWORDS[kind])}."
+            )
+        given[keyword.arg] = _value(keyword.value, scope, text)
+    return wanted_term(kind, column, text, **given)
+
+
+def _value(node: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
+    if isinstance(node, ast.Name) and node.id in scope:
+        return scope[node.id]
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise DesignError(f"{text!r}: {ast.unparse(node)!r} is not a number") from error
+
+
+def wanted_term(
+    kind: Kind, column: str, text: str, sd: Any = None, df: Any = None, penalty: Any = None
+) -> Wanted:
+    """Check the options of a term."""
+    if sd is not None and not (_is_number(sd) and 0 < sd < np.inf):
+        raise DesignError(f"{text!r}: sd={sd!r} must be a positive number, or left out.")
+    if penalty is not None and not (_is_number(penalty) and 0 <= penalty < np.inf):
+        raise DesignError(f"{text!r}: penalty={penalty!r} must be a nonnegative number.")
+    if df is not None and not (
+        isinstance(df, int | np.integer) and not isinstance(df, bool) and df >= LEAST_DF
+    ):
+        raise DesignError(f"{text!r}: df={df!r} must be an integer of at least {LEAST_DF}.")
+    fixed = float(penalty) if penalty is not None else None
+    if sd is not None:
+        fixed = float(sd) ** -2
+    return Wanted(kind, column, None if df is None else int(df), fixed)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -23,7 +23,7 @@ from patsy.splines import BS
 from patsy.state import Center, Standardize
 
 from ..errors import DesignError
-from .formula import FormulaSpec
+from .specs import FormulaSpec
 
 _TRANSFORMS = {cls.__name__: cls for cls in (Center, Standardize, BS, CR, CC, TE)}
 _PATSY = {name: getattr(builtins, name) for name in builtins.__all__}

@@ -9,8 +9,6 @@ coefficients, in mgcv's scale.
 
 from __future__ import annotations
 
-import ast
-import re as patterns
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,35 +17,15 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
-from ..errors import DesignError, listing
+from ..errors import DesignError
 from ..types import Floats
-from .expressions import column_named, names_read
+from .formula import LEAST_DF, Kind, Wanted, wanted_term
 from .values import check_columns
-
-Kind = Literal["re", "smooth"]
 
 _DEGREE, _DIFFERENCES = 3, 2
 _DF = 10  # basis functions of a smooth where none are asked for, as in mgcv
-_LEAST_DF = _DEGREE + 1
 _MARGIN = 1e-3  # of the range, by which the outer knots lie beyond the data
 _LIKE_NUMBERS = 20  # levels of a column of fractions that may still be a factor
-_KEYWORDS: dict[str, tuple[str, ...]] = {"re": ("sd",), "smooth": ("df", "penalty")}
-_AS_IN = {"re": "re(g) or re(g, sd=0.5)", "smooth": "smooth(x), smooth(x, df=10)"}
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A penalised term as it was asked for, before it has seen data."""
-
-    kind: Kind
-    column: str
-    df: int | None = None  # of a smooth
-    fixed: float | None = None  # its lambda, where that is not estimated
-
-    @property
-    def name(self) -> str:
-        """How tables name it."""
-        return f"{self.kind}({self.column})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,139 +248,6 @@ def read_terms(terms: Terms, argument: str) -> tuple[tuple[Wanted, Any], ...]:
     return tuple(found)
 
 
-# -- reading formulas ------------------------------------------------------------------------------
-
-
-def split_terms(
-    rhs: str, scope: Mapping[str, Any], columns: Sequence[str]
-) -> tuple[str, tuple[Wanted, ...]]:
-    """Take the penalised terms out of a right-hand side, ``"~ x + re(g)"``.
-
-    Examples
-    --------
-    >>> split_terms("~ x + re(g, sd=0.5)", {}, ["x", "g"])
-    ('~ x', (Wanted(kind='re', column='g', df=None, fixed=4.0),))
-    """
-    if not patterns.search(r"\b(re|smooth)\s*\(", rhs):
-        return rhs, ()
-    kept: list[str] = []
-    wanted: list[Wanted] = []
-    for sign, part in _summands(rhs.removeprefix("~")):
-        call = _call(part)
-        if call is None:
-            if _mentions(part):
-                raise DesignError(
-                    f"{part.strip()!r} combines a penalised term with others. re() and smooth() "
-                    "are terms of their own, joined by '+' only: compute interactions as a column, "
-                    "such as a factor of both."
-                )
-            kept.append(f"{sign} {part.strip()}")
-            continue
-        if sign == "-":
-            raise DesignError(f"'- {part.strip()}': a penalised term cannot be taken away")
-        wanted.append(_read(call, part.strip(), scope, tuple(columns)))
-    names = [each.name for each in wanted]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DesignError(f"{rhs!r} has {twice[0]} twice; one of them is enough.")
-    rest = " ".join(kept).strip().removeprefix("+").strip()
-    return f"~ {rest or '1'}", tuple(wanted)
-
-
-def _summands(rhs: str) -> list[tuple[str, str]]:
-    """The parts between plus and minus signs outside brackets and quotes, with their signs."""
-    found, depth, start, sign = [], 0, 0, "+"
-    for token in patterns.finditer(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()\[\]{}+-]", rhs):
-        if token[0] in "([{":
-            depth += 1
-        elif token[0] in ")]}":
-            depth -= 1
-        elif token[0] in "+-" and depth == 0:
-            found.append((sign, rhs[start : token.start()]))
-            sign, start = token[0], token.end()
-    found.append((sign, rhs[start:]))
-    return [(sign, part) for sign, part in found if part.strip()]
-
-
-def _call(part: str) -> ast.Call | None:
-    """The call of ``re`` or ``smooth`` that a summand is."""
-    quoted = patterns.sub(r"`([^`]*)`", lambda found: f"Q({found[1]!r})", part.strip())
-    try:
-        node = ast.parse(quoted, mode="eval").body
-    except SyntaxError:
-        return None
-    match node:
-        case ast.Call(func=ast.Name(id="re" | "smooth")):
-            return node
-    return None
-
-
-def _mentions(part: str) -> bool:
-    """Whether a penalised term stands inside; ``re.sub(...)`` of the caller's does not."""
-    unquoted = patterns.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "''", part)
-    return patterns.search(r"(?<![\w.])(re|smooth)\s*\(", unquoted) is not None
-
-
-def _read(call: ast.Call, text: str, scope: Mapping[str, Any], columns: tuple[str, ...]) -> Wanted:
-    assert isinstance(call.func, ast.Name)
-    kind: Kind = "re" if call.func.id == "re" else "smooth"
-    if len(call.args) != 1:
-        raise DesignError(f"{text!r} needs one column, as in {_AS_IN[kind]}.")
-    code = ast.unparse(call.args[0])
-    column = column_named(code, columns)
-    if column is None:
-        names, quoted = names_read([code])
-        unknown = sorted((names | quoted) - set(columns))
-        if isinstance(call.args[0], ast.Name) or quoted:
-            raise DesignError(
-                f"{text!r} reads {unknown[0]!r}, which is not a column of data; the columns are "
-                f"{listing(columns, 20)}."
-            )
-        raise DesignError(
-            f"{text!r} reads an expression; compute {code} as a column of the data and name that."
-        )
-    given: dict[str, Any] = {}
-    for keyword in call.keywords:
-        if keyword.arg not in _KEYWORDS[kind]:
-            raise DesignError(
-                f"{text!r} has the option {keyword.arg!r}; {kind}() takes "
-                f"{' and '.join(_KEYWORDS[kind])}."
-            )
-        given[keyword.arg] = _value(keyword.value, scope, text)
-    return wanted_term(kind, column, text, **given)
-
-
-def _value(node: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    if isinstance(node, ast.Name) and node.id in scope:
-        return scope[node.id]
-    try:
-        return ast.literal_eval(node)
-    except ValueError as error:
-        raise DesignError(f"{text!r}: {ast.unparse(node)!r} is not a number") from error
-
-
-def wanted_term(
-    kind: Kind, column: str, text: str, sd: Any = None, df: Any = None, penalty: Any = None
-) -> Wanted:
-    """Check the options of a term."""
-    if sd is not None and not (_is_number(sd) and 0 < sd < np.inf):
-        raise DesignError(f"{text!r}: sd={sd!r} must be a positive number, or left out.")
-    if penalty is not None and not (_is_number(penalty) and 0 <= penalty < np.inf):
-        raise DesignError(f"{text!r}: penalty={penalty!r} must be a nonnegative number.")
-    if df is not None and not (
-        isinstance(df, int | np.integer) and not isinstance(df, bool) and df >= _LEAST_DF
-    ):
-        raise DesignError(f"{text!r}: df={df!r} must be an integer of at least {_LEAST_DF}.")
-    fixed = float(penalty) if penalty is not None else None
-    if sd is not None:
-        fixed = float(sd) ** -2
-    return Wanted(kind, column, None if df is None else int(df), fixed)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
 # -- learning from data ----------------------------------------------------------------------------
 
 
@@ -478,7 +323,7 @@ def _spline_of(wanted: Wanted, values: Any, seen: Any) -> Spline:
     k = wanted.df or _DF
     distinct = len(np.unique(x[seen]))
     if distinct < k:
-        remedy = f"smooth({wanted.column}, df={distinct})" if distinct >= _LEAST_DF else ""
+        remedy = f"smooth({wanted.column}, df={distinct})" if distinct >= LEAST_DF else ""
         less = f"Use {remedy}, or " if remedy else "Use "
         raise DesignError(
             f"{wanted.name}: {wanted.column} has {distinct} different values, fewer than the "

@@ -15,8 +15,8 @@ import pandas as pd
 
 from ..design.chunks import SavedDesign
 from ..design.data import Counts
-from ..design.formula import FormulaSpec
 from ..design.recorded import restore
+from ..design.specs import FormulaSpec
 from ..design.terms import Levels, PenalisedTerm, Spline
 from ..design.values import Dropped, WeightKind
 from ..errors import DesignError

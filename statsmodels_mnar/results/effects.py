@@ -14,7 +14,7 @@ from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, summary_params
 
 from ..design.chunks import PartitionedDesign, refuse_partitioned
-from ..design.formula import FormulaSpec
+from ..design.specs import FormulaSpec
 from ..design.values import as_frame, typed
 from ..post.intervals import Targets, check_alpha
 from ..post.margins import (

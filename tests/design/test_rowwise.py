@@ -9,7 +9,7 @@ import pytest
 from statsmodels_mnar import DesignError, Execution, GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
 from statsmodels_mnar.design import design_from_formula, rebuild
-from statsmodels_mnar.design.expressions import by_row
+from statsmodels_mnar.design.formula import by_row
 
 TABLE = {level: 2.0 * level for level in range(20)}
 CUTS = [0.0, 1.0]
