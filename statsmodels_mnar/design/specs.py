@@ -14,6 +14,7 @@ import io
 import pickle
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -136,6 +137,10 @@ def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[n
     ``I(y > 3)`` is False for a missing y if evaluated on all rows, and unknown in truth.
     """
     assert formula.lhs is not None
+    if formula.lhs in formula.lhs_columns and frame[formula.lhs].dtype == np.float64:
+        values = frame[formula.lhs].to_numpy()
+        known = ~np.isnan(values)
+        return values[known], known
     known = frame[list(formula.lhs_columns)].notna().all(axis=1).to_numpy()
     rows = plain(frame.loc[known, list(formula.lhs_columns)], learn=True)
     scope = {
@@ -158,14 +163,17 @@ def evaluate_right(
     A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
     in the result, with "ignore" only the columns of that term are.
     """
-    manager = FormulaManager(formula.engine)
     rows = plain(frame[list(formula.rhs_columns)], learn=True)
     rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+    info = _of_numbers_alone(formula, rows)
+    if info is not None:
+        return _columns_of(info, rows), _spec(formula, info.column_names, info)
     check_terms(formula, rows)
     rows = readable(rows, formula.rhs, formula.engine)
     levels = _levels(formula, rows)
     if levels:
         check_size(formula.rhs, factors_by_term(formula.rhs, formula.engine), levels, len(rows))
+    manager = FormulaManager(formula.engine)
     if na_action == "drop":
         action = manager.get_na_action("drop")
     else:
@@ -187,15 +195,56 @@ def evaluate_right(
     check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
     design[matrix.index] = values
-    spec = FormulaSpec(
+    info = matrix.design_info if formula.engine == "patsy" else manager.spec
+    spec = _spec(formula, matrix.columns, info)
+    return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
+
+
+def _spec(formula: Formula, column_names: Iterable[Any], info: Any) -> FormulaSpec:
+    return FormulaSpec(
         formula=formula.rhs,
         engine=formula.engine,
         columns=formula.rhs_columns,
-        column_names=tuple(str(name) for name in matrix.columns),
+        column_names=tuple(str(name) for name in column_names),
         namespace={name: formula.namespace[name] for name in names_used(formula)},
-        info=matrix.design_info if formula.engine == "patsy" else manager.spec,
+        info=info,
     )
-    return design, replace(spec, across_rows=terms_across_rows(spec, matrix, rows))
+
+
+# -- terms that are columns of numbers, or products of such ----------------------------------------
+
+
+def _of_numbers_alone(formula: Formula, rows: pd.DataFrame) -> patsy.DesignInfo | None:
+    """What patsy learns of a formula whose factors are all columns of numbers: their names.
+
+    Most formulas are of this kind, and patsy looks at each value several times to find it out.
+    """
+    if formula.engine != "patsy":
+        return None
+    terms = patsy.ModelDesc.from_formula(formula.rhs).rhs_termlist
+    factors = {factor for term in terms for factor in term.factors}
+    for factor in factors:
+        code = factor.code
+        if code not in rows.columns or rows[code].dtype not in (np.float64, np.int64):
+            return None
+    scope = patsy.EvalEnvironment([])
+    infos = {}
+    for factor in factors:
+        state: dict[str, Any] = {}
+        factor.memorize_passes_needed(state, scope)
+        infos[factor] = patsy.FactorInfo(factor, "numerical", state, num_columns=1)
+    coded = {term: [patsy.SubtermInfo(term.factors, {}, 1)] for term in terms}
+    return patsy.DesignInfo([term.name() for term in terms], infos, OrderedDict(coded))
+
+
+def _columns_of(info: patsy.DesignInfo, rows: pd.DataFrame) -> NDArray[np.float64]:
+    """The design of a formula whose terms are products of columns."""
+    columns = {factor: rows[factor.code].to_numpy(dtype=float) for factor in info.factor_infos}
+    design = np.ones((len(rows), len(info.terms)))
+    for at, term in enumerate(info.terms):
+        for factor in term.factors:
+            design[:, at] *= columns[factor]
+    return design
 
 
 # -- again, on new data ----------------------------------------------------------------------------

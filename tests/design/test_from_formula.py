@@ -1,6 +1,7 @@
 """From formulas and data to a design: values, names, rows."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,26 @@ PATSY_TERMS = [
     "1",
     "I(x ** 2)",
 ]
+
+
+NUMBERS = [
+    "x", "x + z", "0 + x + z", "x * z * count", "x:z + count - 1", "z + x:count + count",
+    "count + z:x + x", "x + z + x:z:count + count:x", "(x + z + count)**2", "x*z - x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rhs", NUMBERS)
+def test_what_is_learned_of_numbers_is_what_patsy_learns(data, rhs):
+    data = data.assign(count=data["count"].astype(int))
+    design = design_from_formula(f"y ~ {rhs}", f"s ~ z + {rhs}", data)
+    expected, found = patsy.dmatrix(rhs, data).design_info, design.outcome_spec.info
+    assert found.column_names == expected.column_names
+    assert found.describe() == expected.describe()
+    assert found.terms == expected.terms
+    assert found.term_name_slices == expected.term_name_slices
+    assert_array_equal(design.X, patsy.dmatrix(rhs, data))
+    again = rebuild(pickle.loads(pickle.dumps(design.outcome_spec)), data)
+    assert_array_equal(again, design.X)
 
 
 @pytest.mark.parametrize("rhs", PATSY_TERMS)
