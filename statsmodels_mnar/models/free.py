@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from ..kernel.forms import CorrelationForm, FreeForm, outcome_scale
 from ..kernel.links import LOGIT
+from ..kernel.rows import Rows
 from ..optimize.binary import Independent
 from ..optimize.maximize import maximize
 from ..optimize.objective import Objective
@@ -24,7 +26,7 @@ from ..post.dependence import Normalization
 from ..post.paths import Inner, InnerCorrelation
 from ..results.fitted import Fit
 from ..types import Floats
-from .search import Found, _climb, _climbs, distinct, named
+from .search import NEAR, Found, _climb, _climbs, _rarest_label, distinct, named, part_of
 
 if TYPE_CHECKING:
     from .selection import SelectionModel
@@ -51,7 +53,10 @@ def fit_closed(
     ]
     places = [Place.of(*pair) for _, fit in fits for pair in fit.maxima]
     where, best = max(fits, key=lambda pair: comparable(pair[1].solution))
-    inner = search_interior(objective, places, comparable(best.solution), n_starts, **options)
+    rarest = _rarest_label(self)
+    inner = search_interior(
+        objective, places, comparable(best.solution), n_starts, rarest, **options
+    )
     faces = {"independent": independent.value}
     faces |= {label(fit.model.normalization): fit.solution.value for _, fit in fits}
     interior = inner.maxima[0]
@@ -94,6 +99,7 @@ def search_interior(
     places: list[Place],
     faces: float,
     n_starts: int | None = None,
+    rarest: float = 0.5,
     **options: Any,
 ) -> Found:
     """Climb the interior of the free model from the maxima of its faces.
@@ -102,6 +108,8 @@ def search_interior(
     ----------
     faces : float
         Largest log-likelihood on a face; an interior no higher than that is not refined.
+    rarest : float
+        Share of the rows with the rarer label, for the size of a sample.
 
     Notes
     -----
@@ -120,13 +128,32 @@ def search_interior(
     else:
         narrow = objective.with_form(InnerCorrelation(form.integration))
         inner = np.stack([_to_correlation(objective, start) for start in starts])
+        inner = _ahead(narrow, inner, rarest)
         found = _climb(narrow, inner, np.ones(inner.shape[1], dtype=bool), options)
-    if not objective.penalised:
-        found = [_in_own_units(objective, solution) for solution in found]
+        found = [replace(end, params=_to_free(objective, end.params)) for end in found]
+        starts = np.stack([_to_free(objective, start) for start in inner])
     maxima = distinct(objective, found)
     if comparable(maxima[0]) > faces:  # from there in the form's own parameters and bounds
         maxima = (maximize(objective, maxima[0].params, **options), *maxima[1:])
     return Found(maxima, _climbs(objective, starts, found), starts[0])
+
+
+def _ahead(objective: Objective, starts: Floats, rarest: float) -> Floats:
+    """Starts from which all rows are climbed: most of the way is the same on a part of them.
+
+    A start whose climb ends at a perfect correlation stays as it is. One row that contradicts it
+    takes all rows away from there, and a part of the rows may not have it.
+    """
+    part = part_of(rarest)
+    if not isinstance(objective.rows, Rows) or 2 * part >= objective.rows.n:
+        return starts
+    sample = objective.sample(part)
+    everything = np.ones(starts.shape[1], dtype=bool)
+    climbed = _climb(sample, starts, everything, {"maxiter": 50, "aim": NEAR})
+    low, high = objective.form.lower[1], objective.form.upper[1]
+    good = [ended_well(each) and low < each.params[-1] < high for each in climbed]
+    ends = distinct(sample, list(compress(climbed, good)))
+    return np.vstack([*(each.params for each in ends), *starts[~np.array(good)]])
 
 
 def search_bounds(objective: Objective) -> Objective:
@@ -225,10 +252,9 @@ def _to_correlation(objective: Objective, start: Floats) -> Floats:
     return found
 
 
-def _in_own_units(objective: Objective, solution: Solution) -> Solution:
-    """A solution in (mix, atcorr) at the free form's parameters; the Hessian is still in those."""
-    params = solution.params
+def _to_free(objective: Objective, params: Floats) -> Floats:
+    """Coefficients standardized, (mix, atcorr) -> parameters of the free form."""
     values = CorrelationForm().free_values(torch.as_tensor(params[-2:])[None])[0].numpy()
     coef = params[:-2].copy()
     coef[: objective.p] *= outcome_scale(math.exp(values[0]))
-    return replace(solution, params=np.append(coef, values))
+    return np.append(coef, values)

@@ -225,7 +225,7 @@ _ROUGH = {"maxiter": _HELD_STEPS, "aim": 0.3}  # standard errors: the rest is fo
 _FORESEEN = 0.05  # log-likelihood that one more step gains, near enough to what is foreseen
 _MOST_COPIED = 2**19  # rows of a part, which is a copy of them
 _SMALL_GAIN = 1.0  # the same after the last step that is taken
-_NEAR = 0.03  # standard errors to a maximum of a part of the rows
+NEAR = 0.03  # standard errors to a maximum of a part of the rows
 _COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
 _LARGER = 8  # times as many rows on which its tops are climbed
@@ -297,7 +297,7 @@ def tops(
     if len(starts) == 1:
         return starts
     estimated = np.concatenate([np.ones(len(coef), dtype=bool), free])
-    count = max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
+    count = _sample_of(rarest)
     n = objective.rows.n
     # Penalised columns make every row dearer.
     worth = 4 if objective.smoothing is None else 2
@@ -318,17 +318,27 @@ def tops(
         return starts[[int(np.argmax(values))]]
     begin = np.stack([_between(objective, fitted, i, at) for i in order])
     # Most of the way to a maximum is the same on a part of the rows.
-    part = _LARGER * count
+    part = part_of(rarest)
     most = _MOST_COPIED if isinstance(objective.rows, Rows) else part
     while 2 * part < n and part <= most:
         larger = objective.sample(part)
-        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": _NEAR})
+        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": NEAR})
         kept = [solution for solution in climbed if ended_well(solution)]
         ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / part)]
         begin = np.stack(ahead) if ahead else begin
         part *= _LARGER
     corr = [abs(objective.form.atcorr(start[objective.n_coef :])) for start in begin]
     return begin if small.rows.n == n or min(corr) <= _FAR else np.vstack([begin, inside])
+
+
+def _sample_of(rarest: float) -> int:
+    """Rows on which the grid is tried, if there are many more."""
+    return max(_SAMPLE, math.ceil(_RARE / max(rarest, 1e-6)))
+
+
+def part_of(rarest: float) -> int:
+    """Rows on which tops are climbed, if there are many more."""
+    return _LARGER * _sample_of(rarest)
 
 
 def _foreseen(objective: Objective, starts: Floats, coef: Floats) -> Floats:

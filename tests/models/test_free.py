@@ -9,10 +9,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar import GreeneSelectionLogit, Status, WeakIdentificationWarning
 from statsmodels_mnar.datasets import simulate_greene
+from statsmodels_mnar.models import free
 
 
 def fit(simulated, normalization="free"):
@@ -145,3 +147,23 @@ def test_what_nothing_identifies_is_said():
     assert "flat in the dependence" in text and "there is no instrument" in text
     table = results.dependence_table()
     assert table.loc["error_corr"].tolist()[2:] == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize(("sigma", "rho"), [(2.0, -0.6), (4.0, 0.8)])
+def test_many_rows_are_climbed_from_a_part_of_them_to_the_same_maximum(sigma, rho, monkeypatch):
+    sim = simulate_greene(20_000, sigma=sigma, rho=rho, rng=2)
+
+    def fit():
+        model = GreeneSelectionLogit.from_formula(
+            sim.formula, sim.select_formula, sim.data, normalization="free"
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit()
+
+    ahead = fit()
+    monkeypatch.setattr(free, "_ahead", lambda objective, starts, rarest: starts)
+    from_all = fit()
+    assert ahead.status is from_all.status
+    assert_allclose(ahead.llf, from_all.llf, atol=1e-7, rtol=0)
+    assert_allclose(ahead.error_corr, from_all.error_corr, atol=1e-4)
