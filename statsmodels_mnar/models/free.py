@@ -17,16 +17,15 @@ import torch
 
 from ..kernel.forms import CorrelationForm, FreeForm, outcome_scale
 from ..kernel.links import LOGIT
-from ..kernel.rows import Rows
 from ..optimize.binary import Independent
-from ..optimize.maximize import maximize
+from ..optimize.maximize import NEAR, maximize, parts
 from ..optimize.objective import Objective
 from ..optimize.solution import Solution, Status, comparable, ended_well
 from ..post.dependence import Normalization
 from ..post.paths import Inner, InnerCorrelation
 from ..results.fitted import Fit
 from ..types import Floats
-from .search import NEAR, Found, _climb, _climbs, _rarest_label, distinct, named, part_of
+from .search import Found, _climb, _climbs, _rarest_label, distinct, named, part_of
 
 if TYPE_CHECKING:
     from .selection import SelectionModel
@@ -144,16 +143,14 @@ def _ahead(objective: Objective, starts: Floats, rarest: float) -> Floats:
     A start whose climb ends at a perfect correlation stays as it is. One row that contradicts it
     takes all rows away from there, and a part of the rows may not have it.
     """
-    part = part_of(rarest)
-    if not isinstance(objective.rows, Rows) or 2 * part >= objective.rows.n:
-        return starts
-    sample = objective.sample(part)
     everything = np.ones(starts.shape[1], dtype=bool)
-    climbed = _climb(sample, starts, everything, {"maxiter": 50, "aim": NEAR})
     low, high = objective.form.lower[1], objective.form.upper[1]
-    good = [ended_well(each) and low < each.params[-1] < high for each in climbed]
-    ends = distinct(sample, list(compress(climbed, good)))
-    return np.vstack([*(each.params for each in ends), *starts[~np.array(good)]])
+    for part in parts(objective, part_of(rarest)):
+        climbed = _climb(part, starts, everything, {"maxiter": 50, "aim": NEAR})
+        good = [ended_well(each) and low < each.params[-1] < high for each in climbed]
+        ends = distinct(part, list(compress(climbed, good)))
+        starts = np.vstack([*(each.params for each in ends), *starts[~np.array(good)]])
+    return starts
 
 
 def search_bounds(objective: Objective) -> Objective:

@@ -26,7 +26,7 @@ from ..kernel.links import mills
 from ..kernel.rows import Rows
 from ..kernel.threads import one_thread
 from ..optimize.binary import Independent
-from ..optimize.maximize import Method, as_optimizer, maximize, maximize_many
+from ..optimize.maximize import NEAR, Method, as_optimizer, maximize, maximize_many, parts
 from ..optimize.objective import Objective
 from ..optimize.solution import Accuracy, Climb, Solution, Status, comparable, ended_well, measure
 from ..post.dependence import Normalization
@@ -223,12 +223,10 @@ _LNSIGMA = (math.log(0.1), math.log(10.0))  # of the grid where only sigma is fr
 _HELD_STEPS = 3  # of Newton at most, at each value of the grid: enough to rank them
 _ROUGH = {"maxiter": _HELD_STEPS, "aim": 0.3}  # standard errors: the rest is foreseen
 _FORESEEN = 0.05  # log-likelihood that one more step gains, near enough to what is foreseen
-_MOST_COPIED = 2**19  # rows of a part, which is a copy of them
 _SMALL_GAIN = 1.0  # the same after the last step that is taken
-NEAR = 0.03  # standard errors to a maximum of a part of the rows
 _COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
-_LARGER = 8  # times as many rows on which its tops are climbed
+_LARGER = 8  # times as many rows on which its tops are climbed first
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
 _LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
@@ -318,15 +316,13 @@ def tops(
         return starts[[int(np.argmax(values))]]
     begin = np.stack([_between(objective, fitted, i, at) for i in order])
     # Most of the way to a maximum is the same on a part of the rows.
-    part = part_of(rarest)
-    most = _MOST_COPIED if isinstance(objective.rows, Rows) else part
-    while 2 * part < n and part <= most:
-        larger = objective.sample(part)
+    for larger in parts(objective, part_of(rarest)):
         climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": NEAR})
         kept = [solution for solution in climbed if ended_well(solution)]
-        ahead = [s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / part)]
+        ahead = [
+            s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / larger.rows.n)
+        ]
         begin = np.stack(ahead) if ahead else begin
-        part *= _LARGER
     corr = [abs(objective.form.atcorr(start[objective.n_coef :])) for start in begin]
     return begin if small.rows.n == n or min(corr) <= _FAR else np.vstack([begin, inside])
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..kernel.forms import FreeForm, outcome_scale
 from ..kernel.integration import is_integer, is_number
+from ..kernel.rows import Rows
 from ..kernel.threads import one_thread
 from .batches import resampled
 from .first_order import quasi_newton, sgd
@@ -41,6 +42,9 @@ from .solution import (
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
+_LARGER = 8  # times as many rows of the next part of them
+_MOST_COPIED = 2**19  # rows of a part, which is a copy of them
+NEAR = 0.03  # standard errors to a maximum of a part of the rows
 _AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
@@ -254,6 +258,15 @@ def maximize_many(
             weights=None if weights is None else weights[cut],
             **options,
         )
+
+
+def parts(objective: Any, first: int = 8_192) -> Iterator[Any]:
+    """The objective on growing parts of the rows, from ``first`` on, while there are many more."""
+    n = objective.rows.n
+    most = _MOST_COPIED if isinstance(objective.rows, Rows) else first
+    while 2 * first < n and first <= most:
+        yield objective.sample(first)
+        first *= _LARGER
 
 
 def _in_easy_units(

@@ -194,6 +194,7 @@ def profile(
     *,
     grid: Floats | None = None,
     alpha: float = 0.05,
+    whole: bool = True,
     widened: float = 1.0,
     tick: Callable[[int], Any] | None = None,
 ) -> Profile:
@@ -212,7 +213,7 @@ def profile(
     tick : callable, optional
         Called with the number of values fitted.
     """
-    traced = trace(path, llf, grid=grid, alpha=alpha, widened=widened, tick=tick)
+    traced = trace(path, llf, grid=grid, alpha=alpha, whole=whole, widened=widened, tick=tick)
     asked = None if grid is None else set(grid.tolist())
     shown = [point for point in traced.points if asked is None or point.u in asked]
     pieces = [(path.value(low), path.value(high)) for low, high in traced.pieces]

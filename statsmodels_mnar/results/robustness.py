@@ -430,8 +430,14 @@ def _profiled_error_corr(self: SelectionResults, alpha: float) -> Profile | None
     if "error_corr" not in closed.dependence_names():
         return None
     return profile_along(
-        closed.path("error_corr"), self._top, closed.names, alpha=alpha, widened=widened(self)
-    )
+        closed.path("error_corr"), self._top, closed.names,
+        alpha=alpha, whole=_whole(self), widened=widened(self),
+    )  # fmt: skip
+
+
+def _whole(self: SelectionResults) -> bool:
+    """Whether a profile has to look for other humps; the search of a fit met those it has."""
+    return bool(self.weak)
 
 
 # -- profiles ----------------------------------------------------------------------------------
@@ -496,7 +502,7 @@ def profile(
     with progress_bar(progress, "profile") as bar:
         return profile_along(
             path, self._top, closed.names,
-            grid=values, alpha=alpha, widened=factor, tick=bar.update,
+            grid=values, alpha=alpha, whole=_whole(self), widened=factor, tick=bar.update,
         )  # fmt: skip
 
 
