@@ -153,7 +153,7 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         choice = fit.choose(corrects)
         select = choice.select
         outcome = fit.outcome.complete(
-            fit.problem.joint(select.index, choice.loading), choice.outcome_rounds
+            fit.problem.joint(choice.select_index, choice.loading), choice.outcome_rounds
         )
         self.outcome_booster_, self.selection_booster_ = outcome.library, select.library
         self.start_ = (outcome.start, select.start)
