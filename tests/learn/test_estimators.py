@@ -306,7 +306,10 @@ BAD = {
     "three classes": (lambda X, y: (X, y.where(X.x1 < 1, 2.0)), "Only binary .*3 classes"),
     "continuous labels": (lambda X, y: (X, X.x1), "Unknown label type"),
     "infinite labels": (lambda X, y: (X, y.replace(1.0, np.inf)), "y contains infinity"),
-    "NaN features": (lambda X, y: (X.assign(z=X.z.where(X.z < 2)), y), "Input X contains NaN"),
+    "NaN features": (
+        lambda X, y: (X.assign(z=X.z.where(X.z < 2)), y),
+        "Input X contains NaN.*impute",
+    ),
     "words in X": (lambda X, y: (X.assign(z="a"), y), "could not convert string to float"),
     "too few labels": (lambda X, y: (X, y[:-1]), "X has 900 rows and y 899"),
 }
