@@ -41,6 +41,7 @@ from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status, Step
 from ..post.covariance import check_cov_type, read_groups
 from ..post.dependence import Normalization, Parametrized, check_names
+from ..post.door import INSIDE
 from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from ..results.inference import warn_about
 from ..tools import progress_bar
@@ -381,6 +382,10 @@ class SelectionModel(GenericLikelihoodModel):
         )
         self._rows = self.frame = None
         getattr(self.data, "_cache", {}).pop("row_labels", None)
+
+    def __dir__(self) -> list[str]:
+        """List what users call, without what only the results ask for; that works all the same."""
+        return [name for name in super().__dir__() if name not in INSIDE]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_rows": None, "frame": None, "_frames": None}

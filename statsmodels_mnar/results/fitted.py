@@ -26,6 +26,7 @@ from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Normalization, Parametrized
 from ..post.door import FittedModel
 from ..post.intervals import check_alpha
+from ..post.paths import EVERYWHERE
 from ..types import Floats
 from . import (
     drawing,
@@ -38,6 +39,7 @@ from . import (
     report,
     robustness,
     shrinkage,
+    specification,
     summary,
 )
 from .refits import SimulationError
@@ -66,12 +68,10 @@ class Fit:
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
     climbs: tuple[Climb, ...] = ()  # of the search for the maximum
-    maxima: tuple[
-        tuple[FittedModel, Solution], ...
-    ] = ()  # models and their maxima, that of the fit first
-    asked: Normalization | None = (
-        None  # the one asked for; None: the model's own, not that of a face
-    )
+    # Models and their maxima, that of the fit first.
+    maxima: tuple[tuple[FittedModel, Solution], ...] = ()
+    # The normalization that was asked for, where the model is that of a face.
+    asked: Normalization | None = None
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
     penalties: Penalties | None = None  # of penalised terms
@@ -109,17 +109,19 @@ class SelectionResults(GenericLikelihoodModelResults):
     _groups: covariance.Codes  # of the clusters, for rows in memory
     _group_columns: tuple[str, ...]  # and for rows in partitions
 
-    # Independence of the equations, nested models and terms.
+    # Independence of the equations, and the instrument.
     instrument = property(inference.instrument)
     _instrument = inference._instrument
     test_independence = inference.test_independence
     _ll_ignorable = inference._ll_ignorable
     _maximum = inference._maximum
-    compare_lr_test = inference.compare_lr_test
-    score_test = inference.score_test
-    info_criteria = inference.info_criteria
-    pred_table = inference.pred_table
-    wald_test_terms = inference.wald_test_terms
+
+    # Terms, columns left out and smaller fits; criteria and the table of predicted labels.
+    compare_lr_test = specification.compare_lr_test
+    score_test = specification.score_test
+    wald_test_terms = specification.wald_test_terms
+    info_criteria = specification.info_criteria
+    pred_table = specification.pred_table
 
     # Dependence of the outcome on selection.
     sigma = property(inference.sigma)
@@ -129,14 +131,12 @@ class SelectionResults(GenericLikelihoodModelResults):
     dependence_table = inference.dependence_table
     _dependence = property(inference._dependence)
     _dependence_values = inference._dependence_values
-    _profile_ends = inference._profile_ends
     _two_dependence_parameters = inference._two_dependence_parameters
 
-    # What the data say little about.
+    # What the data say little about, and intervals that hold there.
     weak = property(inference.weak)
-    _weakness = property(inference._weakness)
+    _scale_note = property(inference._scale_note)
     maxima = property(inference.maxima)
-    _doubt = inference._doubt
     _scale_remedy = inference._scale_remedy
     _by_profile = inference._by_profile
     _skewed = inference._skewed
@@ -184,11 +184,9 @@ class SelectionResults(GenericLikelihoodModelResults):
     # Imputed labels and population figures from a fitted selection model.
     impute = imputation.impute
     population_metrics = imputation.population_metrics
-    _unlabelled = property(imputation._unlabelled)
     _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
-    _mean_selected = property(predicting._mean_selected)
     resid_response = property(predicting.resid_response)
     resid_pearson = property(predicting.resid_pearson)
     resid_quantile = predicting.resid_quantile
@@ -394,8 +392,8 @@ class SelectionResults(GenericLikelihoodModelResults):
             if self._form.kind == "loading":  # coefficients that grow with it without bound
                 p = self.model.k_outcome
                 found[:p] = across.unbounded(found[:p], across.coef[:, :p], se[:, :p], alpha)
-            for j, (values, limits) in enumerate(self._dependence_across()):
-                pieces = across.ranges(values, limits, alpha)
+            for j, values in enumerate(self._dependence_across()):
+                pieces = across.ranges(values, EVERYWHERE, alpha)
                 found[n_coef + j] = pieces[0][0], pieces[-1][1]
         return found
 
@@ -420,7 +418,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             p = np.array(found)
             p[:n_coef] = across.pvalues(across.coef, se)
-            for j, (values, _) in enumerate(self._dependence_across()):
+            for j, values in enumerate(self._dependence_across()):
                 p[n_coef + j] = across.test(values, 0.0)
             return p
 

@@ -292,12 +292,12 @@ def _unlabelled(self: SelectionResults) -> Designs:
 
 def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:
     """(m,) P(y = 1 | x, w, s = 0) of the unlabelled rows."""
-    return self.model.quantity(params, "mean-unselected").value(self._unlabelled)
+    return self.model.quantity(params, "mean-unselected").value(_unlabelled(self))
 
 
 def _unlabelled_gradient(self: SelectionResults, which: str = "mean-unselected") -> Floats:
     """(m, P) derivatives of a prediction for the unlabelled rows in the estimates."""
-    quantity, at = self.model.quantity(self.params, which), self._unlabelled
+    quantity, at = self.model.quantity(self.params, which), _unlabelled(self)
     parts = [at[rows] for rows in blocks(len(at))]
     return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])
 

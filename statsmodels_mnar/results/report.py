@@ -419,7 +419,7 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
       ``hessian``
     - ``independence``: method, statistic, df, p_value; null for BiasCorr
     - ``instrument``: columns, statistic, df, pvalue, offset, known, why
-    - ``weak``: the sentences of ``post.intervals``; ``across``: u, lr, error_corr, sigma, rho,
+    - ``weak``: the sentences of ``results.weak``; ``across``: u, lr, error_corr, sigma, rho,
       coef, cov, limits and conservative of the refits over error correlations from which
       "profile" intervals follow, null where the intervals are Wald's
     - ``accuracy``: rule, finer, difference, shift, simulated, replaced

@@ -15,7 +15,7 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha, widened
+from ..post.intervals import check_alpha
 from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -32,6 +32,7 @@ from ..post.sensitivity import (
 from ..tools import progress_bar
 from ..types import Floats
 from .effects import average_effect, check_probability, effect_columns
+from .inference import widened
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults

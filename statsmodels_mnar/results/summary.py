@@ -17,9 +17,9 @@ from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.solution import Status
 from ..post.dependence import IndependenceTest
-from ..post.intervals import FEW
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
+from .inference import FEW
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -98,8 +98,8 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(f"{_sentence(status.value)}.")
     if results.accuracy is not None and results.accuracy.note:
         found.append(results.accuracy.note)
-    if results._weakness:
-        found.append(results._weakness)
+    if results._scale_note:
+        found.append(results._scale_note)
     if results.weak:
         found.append(_weak_note(results))
     elif results._by_profile(None):

@@ -21,7 +21,7 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
     from_json,
 )
-from statsmodels_mnar.post.intervals import FEW, widened
+from statsmodels_mnar.results.inference import FEW, widened
 
 V = np.pi**2 / 3.0
 
@@ -263,10 +263,10 @@ def test_variables_of_the_data_have_the_intervals_of_their_columns(weak):
 
 
 def test_many_rows_are_refitted_only_where_asked(weak, monkeypatch):
-    from statsmodels_mnar.post import intervals as rules
+    from statsmodels_mnar.results import inference as rules
 
     expected = weak.get_prediction(average=True).conf_int()
-    monkeypatch.setattr(rules, "MOST_ROWS", 100)
+    monkeypatch.setattr(rules, "_MOST_ROWS", 100)
     again = fit(simulate(500, 0.15, 1.5, 3))
     assert again.weak
     assert again.get_prediction(average=True).interval == "wald"
