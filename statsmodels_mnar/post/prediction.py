@@ -27,8 +27,8 @@ from ..types import Floats
 from .intervals import Across, Targets, check_alpha
 
 Which = Literal[
-    "mean", "linear", "prob-select", "linear-select", "mean-selected", "mean-unselected",
-    "p11", "p10", "p01", "p00",
+    "mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00",
+    "linear", "linear-select",
 ]  # fmt: skip
 WHICH: tuple[str, ...] = get_args(Which)
 INDICES = frozenset({"linear", "linear-select"})  # the others are probabilities

@@ -208,7 +208,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     # Predicted probabilities along a covariate.
     probabilities_along = drawing.probabilities_along
     plot_probabilities = drawing.plot_probabilities
-    _in_words = drawing._in_words
+    _which_in_words = drawing._which_in_words
 
     # Pictures of a fitted selection model.
     plot_profile = plots.plot_profile
@@ -343,7 +343,8 @@ class SelectionResults(GenericLikelihoodModelResults):
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}
+        cov_type : str
+            As in the model's ``fit``.
         **cov_kwds
             ``groups`` and ``use_correction`` for "cluster".
         """

@@ -146,7 +146,7 @@ def plot_margeff(
             f"effects have the methods {[each.method for each in several]}, which are in "
             "different units; use one"
         )
-    words = self._in_words()
+    words = self._which_in_words()
     tables: dict[str, pd.DataFrame] = {}
     for each in several:
         label = words[each.which]

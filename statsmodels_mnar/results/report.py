@@ -184,7 +184,7 @@ def _tested(frame: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
 
 
 def _effects(results: SelectionResults, found: Findings, draw: Draw) -> str:
-    words = results._in_words()
+    words = results._which_in_words()
     parts = [
         page.paragraph(
             "Averages over all rows. A variable that enters both equations has its total effect.",
@@ -277,7 +277,7 @@ def _one_sensitivity(
     results: SelectionResults, held: Sensitivity, alpha: float, draw: Draw
 ) -> tuple[str, str]:
     """The picture, and its numbers folded away."""
-    target = held.target.replace("'mean'", results._in_words()["mean"])
+    target = held.target.replace("'mean'", results._which_in_words()["mean"])
     what = f"{target[0].upper()}{target[1:]}"
     low, high = held.table["estimate"].min(), held.table["estimate"].max()
     picture = draw(
