@@ -425,7 +425,6 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
     free = model.estimated
     hessian = np.zeros((len(free), len(free)))
     hessian[np.ix_(free, free)] = record.at("hessian").matrix(len(names))
-    n_coef = model.k_outcome + model.k_select
     solution = Solution(
         params=model.expand(estimates),
         value=likelihoods.at("value").any_number(),
@@ -436,7 +435,7 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         status=Status[status.at("name").choice([s.name.lower() for s in Status]).upper()],
     )
     independent = Independent(
-        apart.at("params").vector(n_coef),
+        apart.at("params").vector(model.n_coef),
         apart.at("value").any_number(),
         apart.at("converged").flag(),
     )

@@ -338,7 +338,7 @@ class SelectionModel(GenericLikelihoodModel):
         other.normalization, other.data = normalization, data
         other.parametrized = self.parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names
-        data.xnames = list(self.param_names[: self.k_outcome + self.k_select])
+        data.xnames = list(self.param_names[: self.n_coef])
         other.nparams = len(data.xnames)
         return other
 
@@ -396,6 +396,11 @@ class SelectionModel(GenericLikelihoodModel):
     def param_names(self) -> list[str]:
         """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
         return list(self.exog_names)
+
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients of both equations, which the dependence parameters follow."""
+        return self.k_outcome + self.k_select
 
     def n_weighted(self) -> float:
         """Number of observations that the rows stand for."""
@@ -476,18 +481,19 @@ class SelectionModel(GenericLikelihoodModel):
     def expand(self, params: Any) -> Floats:
         """Return all parameters of the form, estimated and fixed, in their order."""
         params = self._in_order(params)
-        n_coef = self.k_outcome + self.k_select
         if params.shape != (self.nparams,):
             raise ValueError(
                 f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
                 f"{params.shape}"
             )
-        return np.concatenate([params[:n_coef], self.parametrized.values(params[n_coef:])])
+        return np.concatenate(
+            [params[: self.n_coef], self.parametrized.values(params[self.n_coef :])]
+        )
 
     @property
     def estimated(self) -> NDArray[np.bool_]:
         """(P,) which parameters of the form are estimated."""
-        coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
+        coef = np.ones(self.n_coef, dtype=bool)
         return np.concatenate([coef, self.parametrized.free])
 
     def loglike(self, params: Any) -> float:

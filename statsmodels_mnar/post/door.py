@@ -43,6 +43,7 @@ INSIDE = frozenset(
         "in_partitions",
         "maximum",
         "meat_in_partitions",
+        "n_coef",
         "n_weighted",
         "objective",
         "offset_columns",
@@ -117,6 +118,10 @@ class FittedModel(Protocol):
     k_constant: int
     nparams: int
     df_model: float
+
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients of both equations, which the dependence parameters follow."""
 
     @property
     def param_names(self) -> list[str]:

@@ -29,6 +29,7 @@ from ..post.intervals import check_alpha
 from ..post.paths import EVERYWHERE
 from ..types import Floats
 from . import (
+    bootstrap,
     drawing,
     effects,
     imputation,
@@ -137,6 +138,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     weak = property(inference.weak)
     _scale_note = property(inference._scale_note)
     maxima = property(inference.maxima)
+    multistart = property(inference.multistart)
     _scale_remedy = inference._scale_remedy
     _by_profile = inference._by_profile
     _skewed = inference._skewed
@@ -174,12 +176,9 @@ class SelectionResults(GenericLikelihoodModelResults):
     profile = robustness.profile
 
     # Refits of a fitted selection model: bootstrap, jackknife, other draws.
-    bootstrap = refits.bootstrap
+    bootstrap = bootstrap.bootstrap
     jackknife = refits.jackknife
     simulation_error = refits.simulation_error
-    multistart = property(refits.multistart)
-    _codes = refits._codes
-    _refit_influence = refits._refit_influence
 
     # Imputed labels and population figures from a fitted selection model.
     impute = imputation.impute
@@ -192,6 +191,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     resid_quantile = predicting.resid_quantile
     resid_generalized = property(predicting.resid_generalized)
     _param_influence = predicting._param_influence
+    _refit_influence = predicting._refit_influence
     _check_at_maximum = predicting._check_at_maximum
     _clusters = predicting._clusters
     get_influence = predicting.get_influence
@@ -386,7 +386,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         check_alpha(alpha)
         found = super().conf_int(alpha)
         if self._by_profile(interval) and not self._two_dependence_parameters():
-            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            across, n_coef = self._across(), self.model.n_coef
             found = np.array(found)
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             found[:n_coef] = across.interval(across.coef, se, alpha)
@@ -415,7 +415,7 @@ class SelectionResults(GenericLikelihoodModelResults):
             return found
 
         def compute() -> Floats:
-            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            across, n_coef = self._across(), self.model.n_coef
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             p = np.array(found)
             p[:n_coef] = across.pvalues(across.coef, se)
@@ -516,7 +516,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         asked = model.normalization if info.asked is None else info.asked
         dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
-        number = float(model.k_outcome + model.k_select + dependence - held)
+        number = float(model.n_coef + dependence - held)
         if self._has_terms:  # whose coefficients count as far as they are free
             number += float(self._leverage().sum() - model.estimated.sum())
         return number

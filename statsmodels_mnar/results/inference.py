@@ -16,7 +16,7 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning
 from ..design import find_excluded
 from ..design.checks import nearly_collinear
 from ..design.chunks import SavedDesign
-from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning, warn
+from ..errors import AbsentError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
 from ..kernel.forms import Dependence, FreeForm, single_form
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
@@ -50,7 +50,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if design.nobs == 0 or isinstance(design, SavedDesign):
         return ExclusionTest((), np.nan, 0, np.nan, known=False)
     found = find_excluded(design.sketch)
-    select = slice(self.model.k_outcome, self.model.k_outcome + self.model.k_select)
+    select = slice(self.model.k_outcome, self.model.n_coef)
     gamma = np.asarray(self.params)[select]
     cov = np.asarray(self.cov_params_default)[select, select]
     if not np.isfinite(cov).all() and self._is_likelihood:
@@ -234,7 +234,7 @@ def dependence_table(
     check_alpha(alpha)
     free = self._form.free
     cov = np.zeros((len(free), len(free)))
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
     table = latent.dependence_table(self._form.form, self._dependence_values(), cov, free, alpha)
     if self._form.kind == "probit" and self.model.link is not PROBIT:
@@ -254,7 +254,7 @@ def _dependence(self: SelectionResults) -> Dependence:
 
 
 def _dependence_values(self: SelectionResults) -> Floats:
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     return self._form.values(np.asarray(self.params)[n_coef:])
 
 
@@ -462,7 +462,7 @@ def maxima(self: SelectionResults) -> pd.DataFrame:
     rows = []
     for model, solution in self._fit_info.maxima or ((self.model, self.solution),):
         spec = model.parametrized
-        at = spec.form.dependence(solution.params[model.k_outcome + model.k_select :])
+        at = spec.form.dependence(solution.params[model.n_coef :])
         fit = replace(self._fit_info, model=model, solution=solution, maxima=(), climbs=())
         size = int(model.estimated.sum())
         unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
@@ -480,6 +480,27 @@ def maxima(self: SelectionResults) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def multistart(self: SelectionResults) -> pd.DataFrame:
+    """Where the search for the maximum climbed from, and where each climb led.
+
+    One row for each, the best first, by the error correlation; ``fit(n_starts=50)`` tries that
+    many values of the dependence. :attr:`maxima` shows the distinct ends.
+    """
+    rows = [
+        {
+            "start_error_corr": climb.start,
+            "error_corr": climb.end,
+            "llf": climb.value,
+            "status": climb.status.name.lower(),
+            "iterations": climb.n_iter,
+        }
+        for climb in self._fit_info.climbs
+    ]
+    if not rows:
+        raise AbsentError("multistart needs method='newton' and no start_params")
+    return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
 
 
 # -- what a user must know before reading a number -------------------------------------------------
@@ -555,7 +576,7 @@ def _doubt(results: SelectionResults) -> str | None:
     rivals = _rivals(results)
     if rivals:
         model, other = rivals[0]
-        values = other.params[model.k_outcome + model.k_select :]
+        values = other.params[model.n_coef :]
         there = model.parametrized.form.dependence(values).error_corr
         return (
             f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
@@ -609,7 +630,7 @@ def _likelihood_refusal(self: SelectionResults) -> str | None:
 
 def _closed(self: SelectionResults) -> Closed:
     """The model that was asked for with its faces, and the estimates in it."""
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     kind, sigma, rho = self._asked()
     return Closed(
         kind=kind,

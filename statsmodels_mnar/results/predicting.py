@@ -563,6 +563,11 @@ def _param_influence(self: SelectionResults) -> Floats:
     return param_influence(self._hessian(), self.model.score_obs(self.params))
 
 
+def _refit_influence(self: SelectionResults) -> Floats | None:
+    """Influence of every row on estimates whose every step is repeated, (n, P)."""
+    return self._param_influence()
+
+
 def _check_at_maximum(self: SelectionResults, name: str) -> None:
     """Raise an error where the fit is not at a maximum, which the rows' influence needs."""
     if not self.converged or not np.isfinite(self.cov_params_default).all():

@@ -213,9 +213,8 @@ def _check_target(
         if variable is not None:
             raise ValueError(f"variable={variable!r}: target='prevalence' has none")
         return
-    n_coef = self.model.k_outcome + self.model.k_select
     if target == "coef":
-        names = self.model.param_names[:n_coef]
+        names = self.model.param_names[: self.model.n_coef]
     elif self.model.in_partitions:
         names = list(self.get_margeff(which=which).names)
     else:

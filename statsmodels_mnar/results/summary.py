@@ -84,7 +84,7 @@ def _terms(results: SelectionResults, names: list[str]) -> list[str]:
 
 def _equations(results: SelectionResults) -> list[str]:
     model = results.model
-    rest = len(results.params) - model.k_outcome - model.k_select
+    rest = len(results.params) - model.n_coef
     return ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
 
 
@@ -242,7 +242,7 @@ def summary(
         results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
         title=title or f"{type(model).__name__} Results",
     )  # fmt: skip
-    p, c = model.k_outcome, model.k_outcome + model.k_select
+    p, c = model.k_outcome, model.n_coef
     smry.tables.append(
         _params_table(
             results, slice(0, p), names,
