@@ -25,7 +25,7 @@ from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration
 from ..kernel.rows import Rows
 from ..kernel.threads import one_thread, one_thread_a_step
-from ..large.partitions import PartitionedRows, ResampledObjective, Resamples
+from ..large.partitions import PartitionedRows, ResampledObjective, Resamples, in_parts
 from ..optimize.batches import resampled, reweighted
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Method, maximize_many, stops_early
@@ -98,11 +98,11 @@ class BiasCorrRefits(SelectionModel):
             yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
 
     @one_thread_a_step
-    def _refit_draws(
+    def _refit_resamples(
         self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
     ) -> Iterator[Solution | str]:
         """Refit resamples of rows in partitions, by sums over them."""
-        plain, form = self.plain_rows(), self.parametrized.form
+        plain, form = in_parts(self.plain_rows()), self.parametrized.form
         start = self.expand(start_params)[None]
         size = options.pop("chunk", None) or self.objective().members_at_once(start[0])
         for first in range(0, len(draws), size):
@@ -261,7 +261,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self.stage: FirstStage | None = None
         self._known_soft: float | None = None  # s-bar
-        self._training_rows: Rows | PartitionedRows | None = None  # D'_tr
+        self._training_rows: Rows | None = None  # D'_tr; or PartitionedRows in their place
 
     def _set_up(self, design: Any, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
@@ -306,7 +306,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         models = self.selection_model, self.pseudolabel_model
         if self.in_partitions:
             self.check_rows_at_hand()
-            return train_partitioned(self.plain_rows(), *models, penalty)
+            return train_partitioned(in_parts(self.plain_rows()), *models, penalty)
         return train(self.design, *models, descent, penalty, self.ridge_of(self.design))
 
     def _first_stage_converged(self) -> bool:
@@ -322,7 +322,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Rows:
         """The rows of D'_tr on the device."""
         if self._training_rows is None:
             self.check_rows_at_hand()

@@ -697,7 +697,7 @@ def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fi
     draws = draw_resamples(rows, 3, np.random.default_rng(0), clusters=clusters, **drawing)
     weights = drawn(parted, draws, len(data))[:, whole.design.kept]
     expected = list(whole.refit_weights(weights, start, **fit))
-    found = list(parted._refit_draws(draws, start, **fit))
+    found = list(parted._refit_resamples(draws, start, **fit))
     for one, two in zip(found, expected, strict=True):
         assert one.status is two.status
         assert one.value == pytest.approx(two.value, rel=ROUNDING)
