@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _PROFILED = "profile intervals"
+_WALD = "Standard errors are Wald's; interval='wald' gives its intervals."
 _NOTABLY = 1.02  # times the chi-squared quantile: less changes no printed digit that matters
 
 
@@ -107,8 +108,8 @@ def notes(results: SelectionResults) -> list[str]:
         few = results.nobs_selected < FEW
         found.append(
             f"{'Few rows are labelled' if few else 'The likelihood is skewed in error_corr'}: "
-            f"{_profiled_what(results)} are those of the profile likelihood.{_widened_cut(results)} "
-            "Standard errors are Wald's; interval='wald' gives its intervals."
+            f"{_profiled_what(results)} are those of the profile likelihood."
+            f"{_widened_cut(results)} {_WALD}"
         )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
@@ -127,8 +128,8 @@ def _weak_note(results: SelectionResults) -> str:
     sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
     return (
         f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
-        f"error correlation that the likelihood supports (95% set {sets}).{_widened_cut(results)} "
-        "Standard errors are Wald's; interval='wald' gives its intervals."
+        f"error correlation that the likelihood supports (95% set {sets})."
+        f"{_widened_cut(results)} {_WALD}"
     )
 
 
@@ -138,8 +139,8 @@ def _widened_cut(results: SelectionResults) -> str:
     if factor < _NOTABLY:
         return ""
     return (
-        f" With {results.nobs_selected:,.0f} labels those of the dependence take {factor:.2f} times "
-        "the chi-squared quantile of the likelihood ratio test."
+        f" With {results.nobs_selected:,.0f} labels those of the dependence take "
+        f"{factor:.2f} times the chi-squared quantile of the likelihood ratio test."
     )
 
 
