@@ -147,7 +147,7 @@ def _with_reasons(
         yield _SEPARATED if not good else solution if finite else _HIGH_SOFT_SELECTION
 
 
-# -- biasCorr and BiasCorr*, the paper's contribution ----------------------------------------------
+# -- BiasCorr and BiasCorr*, the paper's contribution ----------------------------------------------
 
 
 SoftSelection = float | str | None

@@ -384,7 +384,7 @@ def values_of(name: str, given: Any) -> Floats:
     return values
 
 
-# -- profiles, identification and sensitivity of a fitted selection model --------------------------
+# -- identification -------------------------------------------------------------------------------
 
 
 def identification(self: SelectionResults) -> Identification:

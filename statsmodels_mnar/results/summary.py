@@ -19,7 +19,7 @@ from ..optimize.solution import Status
 from ..post.dependence import IndependenceTest
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
-from .inference import FEW
+from .inference import FEW, widened
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _PROFILED = "profile intervals"
+_WALD = "Standard errors are Wald's; interval='wald' gives its intervals."
+_NOTABLY = 1.02  # times the chi-squared quantile: less changes no printed digit that matters
 
 
 def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
@@ -106,8 +108,8 @@ def notes(results: SelectionResults) -> list[str]:
         few = results.nobs_selected < FEW
         found.append(
             f"{'Few rows are labelled' if few else 'The likelihood is skewed in error_corr'}: "
-            f"{_profiled_what(results)} are those of the profile likelihood. Standard errors are "
-            "Wald's; interval='wald' gives its intervals."
+            f"{_profiled_what(results)} are those of the profile likelihood."
+            f"{_widened_cut(results)} {_WALD}"
         )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
@@ -126,8 +128,19 @@ def _weak_note(results: SelectionResults) -> str:
     sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
     return (
         f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
-        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are "
-        "Wald's; interval='wald' gives its intervals."
+        f"error correlation that the likelihood supports (95% set {sets})."
+        f"{_widened_cut(results)} {_WALD}"
+    )
+
+
+def _widened_cut(results: SelectionResults) -> str:
+    """Why the dependence's interval and P-value are not those of the likelihood ratio test."""
+    factor = widened(results)
+    if factor < _NOTABLY:
+        return ""
+    return (
+        f" With {results.nobs_selected:,.0f} labels those of the dependence take "
+        f"{factor:.2f} times the chi-squared quantile of the likelihood ratio test."
     )
 
 

@@ -80,7 +80,9 @@ def skewed():
 def test_a_skewed_likelihood_has_profile_intervals_but_is_not_weak(skewed):
     assert skewed.weak == ()
     assert skewed.get_prediction(average=True).interval == "profile"
-    assert "Few rows are labelled" in " ".join(str(skewed.summary()).split())
+    text = " ".join(str(skewed.summary()).split())
+    assert "Few rows are labelled" in text
+    assert f"take {widened(skewed):.2f} times the chi-squared quantile" in text
     (piece,) = skewed.profile("error_corr").pieces
     shown = skewed.dependence_table().loc["error_corr"].to_numpy(dtype=float)[2:]
     np.testing.assert_allclose(shown, piece, atol=1e-3)
