@@ -382,17 +382,11 @@ def train_partitioned(
                 f"{argument}={model!r} would need all rows at once, which are in partitions; use "
                 f"one of {list(REGRESSIONS)}"
             )
-    return FirstStage(
-        Trained(
-            selection_model, None, rows.fit_binary("select", REGRESSIONS[selection_model], penalty)
-        ),
-        Trained(
-            pseudolabel_model,
-            None,
-            rows.fit_binary("outcome", REGRESSIONS[pseudolabel_model], penalty),
-        ),
-        penalty,
+    select, outcome = (
+        Trained(model, None, rows.fit_binary(equation, REGRESSIONS[model], penalty))
+        for equation, model in (("select", selection_model), ("outcome", pseudolabel_model))
     )
+    return FirstStage(select, outcome, penalty)
 
 
 def train_resampled(

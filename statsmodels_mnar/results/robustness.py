@@ -384,7 +384,7 @@ def values_of(name: str, given: Any) -> Floats:
     return values
 
 
-# -- identification -------------------------------------------------------------------------------
+# -- identification --------------------------------------------------------------------------------
 
 
 def identification(self: SelectionResults) -> Identification:
@@ -440,7 +440,7 @@ def _whole(self: SelectionResults) -> bool:
     return bool(self.weak)
 
 
-# -- profiles ----------------------------------------------------------------------------------
+# -- profiles --------------------------------------------------------------------------------------
 
 
 def profile(
