@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
@@ -220,6 +219,16 @@ class SelectionResults(GenericLikelihoodModelResults):
     # Reports of a fitted selection model.
     to_json = report.to_json
     report = report.report
+
+    # Tables, and what subclasses say in them.
+    _header_rows = summary._header_rows
+    _criteria = summary._criteria
+    _penalty_notes = summary._penalty_notes
+    _own_notes = summary._own_notes
+    tidy = summary.tidy
+    glance = summary.glance
+    summary2 = summary.summary2
+    summary = summary.summary
 
     def __dir__(self) -> list[str]:
         """List what users call, without what this fit has no use for.
@@ -539,101 +548,12 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     # -- tables ------------------------------------------------------------------------------------
 
-    def summary(
-        self, yname: Any = None, xname: Any = None, title: str | None = None, alpha: float = 0.05
-    ) -> Any:
-        """Text, HTML and LaTeX table of the fit.
-
-        Parameters
-        ----------
-        yname : str, optional
-            Name of the outcome.
-        xname : list of str, optional
-            Names of all parameters.
-        title : str, optional
-        alpha : float
-            Of the intervals.
-        """
-        return summary.summary(self, yname, xname, title, alpha)
-
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())
-
-    def summary2(
-        self,
-        yname: Any = None,
-        xname: Any = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-        float_format: str = "%.4f",
-    ) -> Any:
-        """The summary in statsmodels' experimental summary2 form.
-
-        Parameters
-        ----------
-        yname, xname, title, alpha
-            As in :meth:`summary`.
-        float_format : str
-            Of the numbers.
-        """
-        return summary.summary2(self, yname, xname, title, alpha, float_format)
-
-    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One row for each parameter, with intervals at level 1 - ``alpha``.
-
-        Those of penalised terms are left out; see :meth:`penalised_terms`.
-        """
-        return summary.tidy(self, alpha)
-
-    def glance(self) -> pd.DataFrame:
-        """One row for the whole fit."""
-        return summary.glance(self)
-
-    def _criteria(self) -> dict[str, float]:
-        """What ``glance`` says of the fit."""
-        names = ("llf", "llindep", "aic", "bic", "prsquared")
-        return {name: getattr(self, name) for name in names}
 
     def _first_stage_record(self) -> dict[str, Any] | None:
         """What a file says of BiasCorr's first stages."""
         return None
-
-    def _header_rows(self) -> dict[str, str]:
-        """The right-hand rows of the summary's header, after the counts."""
-        test = summary.independence(self)
-        compared = test is not None and test.method == "lr"
-        without = self._ll_ignorable() if compared else self.llindep
-        # At rho = 0 the free model's link may be another than the logit's.
-        same = abs(without - self.llindep) < 1e-6 * (1.0 + abs(self.llindep))
-        rows = {
-            "Log-Likelihood:": _log_likelihood(self.llf),
-            "LL, independent:" if same else "LL, rho = 0:": _log_likelihood(without),
-            "AIC:": f"{self.aic:#.6g}",
-            "BIC:": f"{self.bic:#.6g}",
-            "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
-        }
-        if not self._fit_info.optimizer.at_maximum:
-            rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
-        return rows
-
-    def _penalty_notes(self) -> list[str]:
-        """What the foot of the summary says of a ridge penalty."""
-        found = []
-        if self._has_terms:
-            found = shrinkage.notes(self)
-        if not self._fit_info.penalty:
-            return found
-        return [
-            *found,
-            f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
-            "standard errors treat the penalty as fixed.",
-        ]
-
-    def _own_notes(self) -> list[str]:
-        """Notes of a subclass for the foot of the summary."""
-        if not self._sampling:
-            return []
-        return ["Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."]
 
     # -- storage -----------------------------------------------------------------------------------
 
@@ -701,11 +621,6 @@ class SelectionResults(GenericLikelihoodModelResults):
 
 def _same(value: Known) -> Known:
     return value
-
-
-def _log_likelihood(value: float) -> str:
-    """Return the log-likelihood with the digits that a likelihood ratio needs."""
-    return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
 
 
 class SelectionResultsWrapper(LikelihoodResultsWrapper):
