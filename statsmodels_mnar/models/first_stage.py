@@ -180,7 +180,7 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """Both classifiers."""
+    """The trained classifiers of selection and of the outcome."""
 
     select: Trained  # g_s
     outcome: Trained  # g_y

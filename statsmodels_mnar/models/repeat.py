@@ -160,7 +160,7 @@ def meat_in_partitions(
     groups: tuple[str, ...],
     use_correction: bool,
 ) -> Meat:
-    """Meat of rows in partitions, at the engine's parameters."""
+    """Meat of rows in partitions, at all parameters of the form."""
     counts, at = self.design.counts, objective.as_theta(theta)
     sampling = self.design.weight_kind == "prob_weights"
     if cov_type != "cluster":

@@ -30,7 +30,7 @@ from ..post.covariance import ESTIMATORS, Covariance
 from ..post.dependence import ExclusionTest, IndependenceTest, Normalization
 from ..post.intervals import Across
 from ..results.findings import SCHEMA
-from ..results.fitted import Fit, SelectionResultsWrapper
+from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from ..results.shrinkage import TermFacts, labels
 from ..types import Floats
 from .biascorr import BiasCorrLogit
@@ -577,7 +577,7 @@ def _instrument(found: _Value) -> ExclusionTest:
 # -- with a model ----------------------------------------------------------------------------------
 
 
-def _attach(results: Any, record: _Value, model: Any) -> None:
+def _attach(results: SelectionResults, record: _Value, model: SelectionModel) -> None:
     """Put the user's model in place of the one without rows."""
     saved = results.model
     if results.cov_type == "cluster":  # a bootstrap would resample rows, as if there were none

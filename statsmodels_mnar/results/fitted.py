@@ -60,7 +60,7 @@ class Fit:
     """What a model hands to its results."""
 
     model: FittedModel  # of the form the maximum lies on
-    solution: Solution  # in the engine's parameters
+    solution: Solution  # of all parameters of the form, fixed ones included
     independent: Independent
     method: str
     start_params: Floats | None  # (P,) of the estimated parameters
@@ -315,7 +315,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return found
 
     def _meat(self, objective: Objective, theta: Floats, cov_type: str) -> Meat | None:
-        """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
+        """What ``cov_type`` needs of the rows' scores at all parameters of the form; see Meat."""
         if cov_type == "nonrobust":
             return None
         if self.model.in_partitions:

@@ -42,7 +42,7 @@ _CHUNK = 32  # refits in one batch
 
 
 class _Line(NamedTuple):
-    """Where the held quantity moves."""
+    """How a quantity is held at a value, and which form a line of such values lies in."""
 
     at: Callable[[float], Any]  # the normalization that fixes a value
     words: str
