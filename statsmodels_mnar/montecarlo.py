@@ -20,9 +20,8 @@ from .models.selection import SelectionModel
 from .optimize.batches import stacked
 from .optimize.binary import fit_independents
 from .optimize.maximize import maximize_many
-from .post.intervals import check_alpha
 from .results.fitted import Fit, SelectionResultsWrapper
-from .tools import progress_bar
+from .tools import check_alpha, progress_bar
 
 
 @one_thread_a_step

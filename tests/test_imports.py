@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel": {"types"},
     "optimize": {"kernel", "types"},
     "design": {"errors", "types"},
-    "post": {"design", "kernel", "optimize", "errors", "types"},
+    "post": {"design", "kernel", "optimize", "tools", "errors", "types"},
     "large": {"design", "kernel", "optimize", "post", "tools", "errors", "types"},
     "results": _FITTING | {"bias_theory"},
     "models": _FITTING | {"results"},

@@ -48,12 +48,6 @@ _AT_END = 1e-2  # of the likelihood ratio: such a value is an end of the 95% set
 _FEW = 11  # values of the error correlation at which targets are computed
 
 
-def check_alpha(alpha: float) -> None:
-    """Raise an error if ``alpha`` is not the level of a test or interval."""
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")
-
-
 def bartlett_factor(nobs_selected: float) -> float:
     """Return what the chi-squared quantile is multiplied by, given so many labelled rows."""
     return 1.0 + min(_WIDEST, _LABELS / nobs_selected)

@@ -23,8 +23,9 @@ from ..kernel.forms import Form
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
+from ..tools import check_alpha
 from ..types import Floats
-from .intervals import Across, Targets, check_alpha
+from .intervals import Across, Targets
 
 Which = Literal[
     "mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00",

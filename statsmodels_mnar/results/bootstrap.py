@@ -15,8 +15,7 @@ from ..large.partitions import cluster_weights, row_weights
 from ..optimize.maximize import as_optimizer
 from ..optimize.solution import Solution, Status
 from ..post.covariance import column_names
-from ..post.intervals import check_alpha
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 from .refits import Replicates, collect, groups_of, refit_options, refits
 

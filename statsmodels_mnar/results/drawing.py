@@ -15,11 +15,11 @@ from scipy.stats import chi2
 
 from ..design.values import as_frame
 from ..errors import DesignError
-from ..post.intervals import check_alpha
 from ..post.margins import columns, held, typical_row
 from ..post.prediction import INDICES, WHICH, check_which, predict_with_errors
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
+from ..tools import check_alpha
 from ..types import Floats
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Normalization, Parametrized
 from ..post.door import FittedModel
-from ..post.intervals import check_alpha
 from ..post.paths import EVERYWHERE
+from ..tools import check_alpha
 from ..types import Floats
 from . import (
     bootstrap,

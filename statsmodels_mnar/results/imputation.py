@@ -13,10 +13,9 @@ from scipy import stats
 from ..design import over_rows
 from ..post import metrics
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:

@@ -26,9 +26,10 @@ from ..post import covariance
 from ..post import dependence as latent
 from ..post.covariance import Covariance
 from ..post.dependence import ExclusionTest, IndependenceTest
-from ..post.intervals import Across, bartlett_factor, check_alpha
+from ..post.intervals import Across, bartlett_factor
 from ..post.paths import EVERYWHERE, Closed, Curve
 from ..post.profile import trace
+from ..tools import check_alpha
 from ..types import Floats
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..post.intervals import check_alpha
 from ..post.metrics import calibration_bins
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
+from ..tools import check_alpha
 from .drawing import (
     FAINT,
     LINES,

@@ -20,8 +20,7 @@ from ..optimize.maximize import as_optimizer, stops_early
 from ..optimize.solution import Solution, Status
 from ..post.covariance import Codes, group_codes
 from ..post.door import FittedModel
-from ..post.intervals import check_alpha
-from ..tools import SectionedSummary, progress_bar
+from ..tools import SectionedSummary, check_alpha, progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:

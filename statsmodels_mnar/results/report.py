@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..post.intervals import check_alpha
 from ..post.sensitivity import Sensitivity
-from ..tools import write_whole
+from ..tools import check_alpha, write_whole
 from . import page, shrinkage
 from .findings import (
     Findings,

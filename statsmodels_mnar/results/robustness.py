@@ -15,7 +15,6 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha
 from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -29,7 +28,7 @@ from ..post.sensitivity import (
     tipping_points,
     worst_case,
 )
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 from .effects import average_effect, check_probability, effect_columns
 from .inference import widened
