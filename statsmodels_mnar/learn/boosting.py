@@ -86,6 +86,11 @@ class BoostedSelectionClassifier(LoadingClassifier):
     The trees are flexible, so what identifies the loading is a variable that moves selection and
     that the outcome equation leaves out. Without one, a warning says so.
 
+    Boosting stops before it has learnt all of either equation. What the selection index misses
+    stays in the selection error, so that the loading is that of a larger error, and smaller. What
+    the outcome index misses may pass for selection or hide it: where the same features drive both,
+    the loading comes out too small. Compare it with that of a :class:`GreeneClassifier`.
+
     Examples
     --------
     >>> from statsmodels_mnar.datasets import simulate_greene
