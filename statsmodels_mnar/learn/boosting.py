@@ -88,8 +88,9 @@ class BoostedSelectionClassifier(LoadingClassifier):
 
     Boosting stops before it has learnt all of either equation. What the selection index misses
     stays in the selection error, so that the loading is that of a larger error, and smaller. What
-    the outcome index misses may pass for selection or hide it: where the same features drive both,
-    the loading comes out too small. Compare it with that of a :class:`GreeneClassifier`.
+    the outcome index misses may pass for selection or hide it: where the outcome's features tell
+    most of who is labelled, the loading can come out far too small. Compare it with that of a
+    :class:`GreeneClassifier`.
 
     Examples
     --------
