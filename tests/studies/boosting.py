@@ -1,6 +1,6 @@
 """What boosted trees gain from correction: the table of docs/howto/boosting.md.
 
-    python -m tests.studies.boosting run tests/studies/boosting.jsonl --sets 20  # twenty minutes of one core
+    python -m tests.studies.boosting run tests/studies/boosting.jsonl --sets 20  # 20 minutes
     python -m tests.studies.boosting table tests/studies/boosting.jsonl
     python -m tests.studies.boosting cost --rows 1000000 --trees 150
 
