@@ -188,10 +188,10 @@ def draw_sensitivity(found: Sensitivity, llf: float, ax: Axes | None = None) -> 
             fine, 0.0, 1.0, where=inside, transform=ax.get_xaxis_transform(), color="0.9",
             linewidth=0.0, label="not rejected by the data",
         )  # fmt: skip
-    ax.plot(at, table["estimate"], color="black", marker="o", markersize=3.5, label="estimate")
+    ax.plot(at, table["estimate"], color=SHADES[0], marker="o", markersize=3.5, label="estimate")
     for j, end in enumerate(("ci_lower", "ci_upper")):
         label = None if j else f"{found.level:.0%} interval"
-        ax.plot(at, table[end], color="black", linestyle="--", linewidth=1.0, label=label)
+        ax.plot(at, table[end], color=SHADES[0], linestyle="--", linewidth=1.0, label=label)
     if at[0] <= found.fitted <= at[-1]:
         ax.axvline(
             found.fitted, color="black", linestyle=":", label=f"fitted model, {found.fitted:.2f}"
@@ -201,7 +201,7 @@ def draw_sensitivity(found: Sensitivity, llf: float, ax: Axes | None = None) -> 
         for i, (value, change) in enumerate(found.tipping.itertuples(index=False)):
             label = f"{value:.2f}: {CHANGES.get(change, change)}"
             ax.plot(
-                value, 0.0, linestyle="", marker=MARKERS[1 + i % 6], color="black", markersize=8,
+                value, 0.0, linestyle="", marker=MARKERS[1 + i % 6], color=SHADES[1], markersize=8,
                 markerfacecolor="white", label=label, zorder=3,
             )  # fmt: skip
     if found.bounds is not None:
