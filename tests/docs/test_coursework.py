@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -74,3 +75,49 @@ def test_becomes_notebooks(tmp_path, solutions):
         assert ("solution" in text) == solutions
         assert text.count("## Question") == source.read_text(encoding="utf-8").count("## Question")
         assert not any(cell.get("outputs") for cell in notebook["cells"])
+
+
+def outputs(cell: dict) -> str:
+    return "".join("".join(each["text"]) for each in cell.get("outputs", ()))
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_notebooks_of_the_repository_are_those_of_the_sources(path, tmp_path):
+    pytest.importorskip("jupytext", reason="pip install jupytext")
+    make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
+    (fresh,) = make(tmp_path, names=path.stem)
+    kept = path.with_suffix(".ipynb")
+    found, expected = (json.loads(each.read_text(encoding="utf-8")) for each in (kept, fresh))
+    parts = ("cell_type", "source", "metadata", "id")
+    advice = "run python examples/coursework/make_notebooks.py --run --out examples/coursework"
+    assert [{name: cell[name] for name in parts} for cell in found["cells"]] == [
+        {name: cell[name] for name in parts} for cell in expected["cells"]
+    ], advice
+    assert kept.stat().st_size < 100_000
+    for cell in found["cells"]:
+        if "print(" in "".join(cell["source"]) and cell["cell_type"] == "code":
+            assert outputs(cell).strip(), advice
+
+
+# A quarter of a minute of processor time for the second, two minutes for the others.
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, marks=pytest.mark.full if p.stem[0] == "2" else pytest.mark.slow)
+        for p in SETS
+    ],
+    ids=lambda path: path.stem,
+)
+def test_notebooks_print_what_they_show(path, tmp_path):
+    pytest.importorskip("jupytext", reason="pip install jupytext")
+    make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
+    (fresh,) = make(tmp_path, run=True, names=path.stem)
+    shown, printed = (
+        "\n".join(outputs(cell) for cell in json.loads(each.read_text(encoding="utf-8"))["cells"])
+        for each in (path.with_suffix(".ipynb"), fresh)
+    )
+    number = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
+    assert number.sub("#", shown).split() == number.sub("#", printed).split()
+    values = ([float(x.replace(",", "")) for x in number.findall(t)] for t in (shown, printed))
+    # The processor may change the last digit of what is printed, mostly the third or fourth.
+    assert next(values) == pytest.approx(next(values), rel=5e-3, abs=2e-3)
