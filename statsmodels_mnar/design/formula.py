@@ -391,7 +391,9 @@ def split_terms(
             kept.append(f"{sign} {part.strip()}")
             continue
         if sign == "-":
-            raise DesignError(f"'- {part.strip()}': a penalised term cannot be taken away")
+            raise DesignError(
+                f"'- {part.strip()}': a penalised term cannot be subtracted; leave it out instead"
+            )
         wanted.append(_read(call, part.strip(), scope, tuple(columns)))
     names = [each.name for each in wanted]
     twice = [name for name in names if names.count(name) > 1]

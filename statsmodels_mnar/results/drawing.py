@@ -394,7 +394,7 @@ def _along_data(
         own = self._typed(model.frame.iloc[model.design.kept])
     rows = own if data is None else self._typed(as_frame(data))
     if rows is None:
-        raise ValueError("data is needed: this model no longer has its own")
+        raise ValueError("this model no longer has its data; pass data=")
     self._check_read(variable, rows, "p11")
     source = (rows if own is None else own)[variable]
     at = _values(source, values, factor=_is_factor(self, variable))
@@ -413,8 +413,8 @@ def _along_data(
         if data is not None:
             raise
         raise ValueError(
-            f"data: the mean of each column is no row that the formulas can read ({error}); "
-            "pass rows to predict at"
+            f"the formulas cannot be evaluated at the means of the columns ({error}); pass data=, "
+            "rows to predict at"
         ) from error
 
 

@@ -67,7 +67,10 @@ def _jackknife(
     options = refit_options(results, fit_options)
     codes = results._groups if groups is None else results._codes(groups)
     if len(codes) > 1:
-        raise ValueError("the jackknife leaves out one way of clustering; pass groups= with one")
+        raise ValueError(
+            "the jackknife leaves out clusters of one kind, and this fit has two; pass one of them "
+            "as groups="
+        )
     design = results.model.design
     own = design.row_weights
     counts = np.ones(design.nobs)

@@ -79,7 +79,7 @@ def test_sandwich_has_penalised_bread(results, data):
     np.testing.assert_allclose(robust.cov_params(), bread @ scores.T @ scores @ bread, atol=1e-9)
     clustered = results.get_robustcov_results("cluster", groups="interviewer")
     assert np.isfinite(clustered.bse).all()
-    with pytest.raises(ValueError, match=r"OPG.*knows no penalties"):
+    with pytest.raises(ValueError, match=r"OPG.*leaves penalties out"):
         results.get_robustcov_results("OPG")
 
 
