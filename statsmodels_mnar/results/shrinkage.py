@@ -270,7 +270,8 @@ def term_named(self: SelectionResults, term: str, kind: str | None = None) -> Pe
     chosen = known.get(term) or (short[0] if len(short) == 1 else None)
     if chosen is None or (kind is not None and chosen.kind != kind):
         fit = [name for name, each in known.items() if kind in (None, each.kind)]
-        raise ValueError(f"term={term!r} is not a term of this kind; there are {fit or 'none'}")
+        others = f"those are {', '.join(fit)}" if fit else "the model has none"
+        raise ValueError(f"term={term!r} is not a term that this method takes; {others}")
     return chosen
 
 
