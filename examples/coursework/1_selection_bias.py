@@ -221,11 +221,11 @@ for name, row in table.iterrows():
 # The coefficient of `x1` in the simulation is 1.0 *given u*. A logit that does not know $u$
 # estimates a smaller number even with all labels, so comparing the naive coefficient with 1.0
 # would blame selection for something else. The coverage of 200 data sets is known to three points
-# only, so that two runs with other seeds may well show 93% and 97%; in 1,000 data sets the intervals
-# of the oracle cover in 94.7% and those of Greene's model in 94.4%. (The intervals take the
-# covariates as given, and the truth is an average over the population. That this makes them too
-# short is right in principle, but hardly matters: the mean standard error differs from the standard
-# deviation of the estimates by one per cent.)
+# only, so that two runs with other seeds may well show 93% and 97%; in 1,000 data sets the
+# intervals of the oracle cover in 94.7% and those of Greene's model in 94.4%. (The intervals take
+# the covariates as given, and the truth is an average over the population. That this makes them
+# too short is right in principle, but hardly matters: the mean standard error differs from the
+# standard deviation of the estimates by one per cent.)
 
 # %% [markdown]
 # ## Question 5: size and power
