@@ -20,6 +20,7 @@ from .files import Reading, manner_of, read_chunks, read_table
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .optimize.maximize import OPTIMIZERS
 from .post.covariance import ESTIMATORS
+from .post.prediction import INDICES, WHICH
 from .results.report import SUFFIXES, check_path
 from .tools import written_whole
 
@@ -280,7 +281,7 @@ def parse_normalization(text: str) -> str | dict[str, float]:
 # -- predict ---------------------------------------------------------------------------------------
 
 
-ALL = ("mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00")
+ALL = tuple(which for which in WHICH if which not in INDICES)
 _CHUNK = 100_000  # rows
 _DIGITS = 6
 _SCORES = (".csv", ".tsv", ".parquet")
@@ -314,7 +315,7 @@ def add_predict(commands: Any) -> None:
     parser.add_argument("results", help="the .json file that fit --out wrote")
     parser.add_argument("data", help=_FILES)
     parser.add_argument(
-        "--which", action="append", choices=[*ALL, "linear", "linear-select", "all"],
+        "--which", action="append", choices=[*WHICH, "all"],
         metavar="NAME", help="what to predict (default mean); several times, or all probabilities",
     )  # fmt: skip
     parser.add_argument(
@@ -349,10 +350,11 @@ def run_predict(args: argparse.Namespace) -> str:
         )
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:
-        wanted = [*ALL, *(name for name in wanted if name.startswith("linear"))]
+        wanted = [*ALL, *(name for name in wanted if name in INDICES)]
     typed = str(args.out).lower().endswith(".parquet")
     design = results.model.design
-    used = {*design.outcome_spec.columns, *design.select_spec.columns}
+    offsets = filter(None, results.model.offset_columns)
+    used = {*design.outcome_spec.columns, *design.select_spec.columns, *offsets}
     frames = (
         _scored(results, chunk, wanted, args)
         for chunk in read_chunks(args.data, _CHUNK, _reading(args), None if typed else used)

@@ -413,6 +413,15 @@ def test_parts_of_a_file_give_the_numbers_of_the_whole(fitted, here, data, tmp_p
         assert scored["z"].tolist() == data["z"].tolist()
 
 
+def test_offsets_are_read_as_numbers(here, data, tmp_path):
+    out, scored = str(tmp_path / "fit.json"), str(tmp_path / "scored.csv")
+    assert fit("--model", "probit", "--offset", "count", "--quiet", "--out", out) == 0
+    assert main(["predict", out, "commas.csv", "--decimal", ",", "--out", scored]) == 0
+    direct = ProbitSelection.from_formula(*FORMULAS, data, offset="count").fit()
+    found = pd.read_csv(scored, sep=";", decimal=",")["mean"]
+    np.testing.assert_allclose(found, direct.predict(data), atol=1e-6)
+
+
 def test_scores_are_written_like_the_file_that_was_read(fitted, here, data, tmp_path, capsys):
     marked = data.assign(id=[f"{n:05d}" for n in range(len(data))]).to_csv(sep="|", index=False)
     (here / "marked.csv").write_text(marked, encoding="utf-8-sig")

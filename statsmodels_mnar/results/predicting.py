@@ -403,7 +403,7 @@ def get_prediction(
     interval : {"wald", "profile"}, optional
         "wald" takes the likelihood for a parabola. "profile" refits the model over the error
         correlations: the interval is that of the profile likelihood or, where the fit is weak
-        (see ``post.intervals``), the union of the intervals at every error correlation that the
+        (see :attr:`weak`), the union of the intervals at every error correlation that the
         likelihood supports. By default "profile" for averages where the fit is weak or the
         likelihood far from a parabola, else "wald".
     level : {"average"}, optional
@@ -515,13 +515,13 @@ def _mean_selected(self: SelectionResults) -> Floats:
 
 def resid_response(self: SelectionResults) -> Floats:
     """Outcome less P(y = 1 | x, w, s = 1); NaN where unlabelled."""
-    missed: Floats = self.model.endog - self._mean_selected
+    missed: Floats = self.model.endog - _mean_selected(self)
     return missed
 
 
 def resid_pearson(self: SelectionResults) -> Floats:
     """Response residual over its standard deviation; NaN where unlabelled."""
-    return pearson(self.model.endog, self._mean_selected)
+    return pearson(self.model.endog, _mean_selected(self))
 
 
 def resid_quantile(self: SelectionResults, rng: int | np.random.Generator | None = None) -> Floats:
@@ -542,7 +542,7 @@ def resid_quantile(self: SelectionResults, rng: int | np.random.Generator | None
     >>> model.fit().resid_quantile(rng=0).shape
     (1000,)
     """
-    return randomized_quantile(self.model.endog, self._mean_selected, np.random.default_rng(rng))
+    return randomized_quantile(self.model.endog, _mean_selected(self), np.random.default_rng(rng))
 
 
 def resid_generalized(self: SelectionResults) -> pd.DataFrame:
@@ -563,6 +563,11 @@ def resid_generalized(self: SelectionResults) -> pd.DataFrame:
 def _param_influence(self: SelectionResults) -> Floats:
     """(n, P) what each row adds to the estimates."""
     return param_influence(self._hessian(), self.model.score_obs(self.params))
+
+
+def _refit_influence(self: SelectionResults) -> Floats | None:
+    """Influence of every row on estimates whose every step is repeated, (n, P)."""
+    return self._param_influence()
 
 
 def _check_at_maximum(self: SelectionResults, name: str) -> None:

@@ -15,7 +15,6 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha, widened
 from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -29,9 +28,10 @@ from ..post.sensitivity import (
     tipping_points,
     worst_case,
 )
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 from .effects import average_effect, check_probability, effect_columns
+from .inference import widened
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -41,7 +41,7 @@ _CHUNK = 32  # refits in one batch
 
 
 class _Line(NamedTuple):
-    """Where the held quantity moves."""
+    """How a quantity is held at a value, and which form a line of such values lies in."""
 
     at: Callable[[float], Any]  # the normalization that fixes a value
     words: str
@@ -214,9 +214,8 @@ def _check_target(
                 f"variable={variable!r} has no meaning for target='prevalence'; leave it out"
             )
         return
-    n_coef = self.model.k_outcome + self.model.k_select
     if target == "coef":
-        names = self.model.param_names[:n_coef]
+        names = self.model.param_names[: self.model.n_coef]
     elif self.model.in_partitions:
         names = list(self.get_margeff(which=which).names)
     else:
@@ -386,7 +385,7 @@ def values_of(name: str, given: Any) -> Floats:
     return values
 
 
-# -- profiles, identification and sensitivity of a fitted selection model --------------------------
+# -- identification --------------------------------------------------------------------------------
 
 
 def identification(self: SelectionResults) -> Identification:
@@ -442,7 +441,7 @@ def _whole(self: SelectionResults) -> bool:
     return bool(self.weak)
 
 
-# -- profiles ----------------------------------------------------------------------------------
+# -- profiles --------------------------------------------------------------------------------------
 
 
 def profile(
