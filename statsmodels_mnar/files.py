@@ -35,7 +35,7 @@ _BEGINNINGS = (
     (b"<stata_dta>", "a Stata file", ".dta"),
 )
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
-_SPACES = " \u00a0\u202f"  # Excel writes one that breaks no line
+_SPACES = " \u00a0\u202f"  # and the two at which no line breaks, as Excel writes them
 _THOUSANDS = {".": ".", ",": ",", " ": _SPACES, "'": "'\u2019"}  # by the mark, how it is written
 _LOOK = 200  # rows, to find the separator and decimal commas
 
