@@ -17,6 +17,7 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "coursework"
 SETS = sorted(FOLDER.glob("[0-9]_*.py"))
+NOTEBOOKS = sorted(FOLDER.glob("[0-9]_*.ipynb"))
 
 
 def cells(path: Path) -> list[tuple[str, str]]:
@@ -81,41 +82,33 @@ def outputs(cell: dict) -> str:
     return "".join("".join(each["text"]) for each in cell.get("outputs", ()))
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_notebooks_of_the_repository_are_those_of_the_sources(path, tmp_path):
+def made_again(kept: Path, folder: Path, *, run: bool = False) -> list[dict]:
     pytest.importorskip("jupytext", reason="pip install jupytext")
     make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
-    (fresh,) = make(tmp_path, names=path.stem)
-    kept = path.with_suffix(".ipynb")
-    found, expected = (json.loads(each.read_text(encoding="utf-8")) for each in (kept, fresh))
+    (path,) = make(folder, run=run, names=kept.stem)
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+@pytest.mark.parametrize("kept", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_of_the_repository_are_those_of_the_sources(kept, tmp_path):
+    found = json.loads(kept.read_text(encoding="utf-8"))["cells"]
     parts = ("cell_type", "source", "metadata", "id")
     advice = "run python examples/coursework/make_notebooks.py --run --out examples/coursework"
-    assert [{name: cell[name] for name in parts} for cell in found["cells"]] == [
-        {name: cell[name] for name in parts} for cell in expected["cells"]
+    assert [[cell[name] for name in parts] for cell in found] == [
+        [cell[name] for name in parts] for cell in made_again(kept, tmp_path)
     ], advice
-    assert kept.stat().st_size < 100_000
-    for cell in found["cells"]:
-        if "print(" in "".join(cell["source"]) and cell["cell_type"] == "code":
+    for cell in found:
+        if cell["cell_type"] == "code" and "print(" in "".join(cell["source"]):
             assert outputs(cell).strip(), advice
+    assert kept.stat().st_size < 100_000
 
 
-# A quarter of a minute of processor time for the second, two minutes for the others.
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(p, marks=pytest.mark.full if p.stem[0] == "2" else pytest.mark.slow)
-        for p in SETS
-    ],
-    ids=lambda path: path.stem,
-)
-def test_notebooks_print_what_they_show(path, tmp_path):
-    pytest.importorskip("jupytext", reason="pip install jupytext")
-    make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
-    (fresh,) = make(tmp_path, run=True, names=path.stem)
-    shown, printed = (
-        "\n".join(outputs(cell) for cell in json.loads(each.read_text(encoding="utf-8"))["cells"])
-        for each in (path.with_suffix(".ipynb"), fresh)
-    )
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_print_what_they_show(kept, tmp_path):
+    found = json.loads(kept.read_text(encoding="utf-8"))["cells"]
+    shown = "\n".join(map(outputs, found))
+    printed = "\n".join(map(outputs, made_again(kept, tmp_path, run=True)))
     number = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
     assert number.sub("#", shown).split() == number.sub("#", printed).split()
     values = ([float(x.replace(",", "")) for x in number.findall(t)] for t in (shown, printed))
