@@ -220,12 +220,16 @@ for name, row in table.iterrows():
 # %% [markdown] tags=["solution"]
 # The coefficient of `x1` in the simulation is 1.0 *given u*. A logit that does not know $u$
 # estimates a smaller number even with all labels, so comparing the naive coefficient with 1.0
-# would blame selection for something else. The coverage of 200 data sets is known to three points
-# only, so that two runs with other seeds may well show 93% and 97%; in 1,000 data sets the
-# intervals of the oracle cover in 94.7% and those of Greene's model in 94.4%. (The intervals take
-# the covariates as given, and the truth is an average over the population. That this makes them
-# too short is right in principle, but hardly matters: the mean standard error differs from the
-# standard deviation of the estimates by one per cent.)
+# would blame selection for something else.
+#
+# The oracle is right by construction. That it shows a bias of two Monte Carlo errors and covers in
+# 91% says that these 200 data sets are unusual ones: chance breaks the rule of two errors in one
+# of twenty comparisons, and those of this table are not independent, because all methods see the
+# same data sets. Greene's model is to be judged beside the oracle. In 1,000 data sets the oracle's
+# intervals cover in 94.7% and those of Greene's model in 94.4%, without bias in either. (The
+# intervals take the covariates as given and the truth is an average over the population, which
+# makes them too short in principle; here standard errors differ from the standard deviation of
+# the estimates by one per cent.)
 
 # %% [markdown]
 # ## Question 5: size and power
