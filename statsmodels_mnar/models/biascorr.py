@@ -500,7 +500,7 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
             fits = maximize_many(members, start, free=self.estimated, **options)
             yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
 
-    def _softening_of(self, how: Softening, rows: Any) -> Softening:
+    def _softening_of(self, how: Softening, rows: Rows | PartitionedRows) -> Softening:
         """Softening by what was trained, as this model asks for; the rows have their weights."""
         soft: float | str | tuple[float, ...] | None = self.soft_selection
         if soft is None:

@@ -96,7 +96,7 @@ class Stages:
 
 
 def stacked_covariance(
-    rows: Any,
+    rows: Rows,
     softening: Softening,
     form: Form,
     theta: Floats,
@@ -138,7 +138,7 @@ def stacked_influence(
 
 
 def _first_stages(
-    rows: Any,
+    rows: Rows,
     softening: Softening,
     form: Form,
     theta: Floats,

@@ -17,7 +17,7 @@ from ..design import find_excluded
 from ..design.checks import nearly_collinear
 from ..design.chunks import SavedDesign
 from ..errors import AbsentError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
-from ..kernel.forms import Dependence, FreeForm, single_form
+from ..kernel.forms import Dependence, single_form
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.binary import fit_independent
@@ -161,8 +161,10 @@ def _ll_ignorable(self: SelectionResults) -> float:
         probit = fit_independent(self.model.rows, link=PROBIT).value
         if kind == "probit":
             return probit
-        objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return latent.free_without_dependence(objective, self._fit_info.independent, probit)
+        model = self.model
+        return latent.free_without_dependence(
+            model.objective(), model.integration, self._fit_info.independent, probit
+        )
 
     return self._once("ignorable", compute)  # outlives the data
 

@@ -22,7 +22,7 @@ from ..design.sources import find_source
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
-from ..large.partitions import PartitionedRows
+from ..large.partitions import PartitionedRows, in_parts
 from ..post.covariance import invert, param_influence
 from ..post.margins import Column, average_effects, held
 from ..post.prediction import (
@@ -437,7 +437,7 @@ def get_prediction(
         if not average or agg_weights is not None:
             refuse_partitioned(self.model.design, "a prediction")
         self.model.check_rows_at_hand()
-        predicted = partial(_of_partitions, self.model.plain_rows(), which)
+        predicted = partial(_of_partitions, in_parts(self.model.plain_rows()), which)
     else:
         predicted = _of_rows(
             self, exog, exog_select, transform, which, over_rows, agg_weights, offset,
@@ -451,7 +451,9 @@ def get_prediction(
     return replace(found, across=across_predictions(across, there))
 
 
-def _of_partitions(rows: Any, which: str, results: Any, covariance: Any) -> Prediction:
+def _of_partitions(
+    rows: PartitionedRows, which: str, results: SelectionResults, covariance: Any
+) -> Prediction:
     """Predict the average over rows in partitions, with one of several fits of them."""
     return predict_partitions(rows, results.model.quantity(results.params, which), covariance)
 

@@ -15,6 +15,7 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
+from ..post.dependence import Normalization
 from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -272,7 +273,7 @@ def _top(self: SelectionResults, line: _Line) -> float | None:
     return found.value if found.status.converged or found.status.boundary else None
 
 
-def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
+def _refits(self: SelectionResults, normalizations: list[Normalization]) -> list[SelectionResults]:
     """Results with all dependence fixed, of one form, fitted as one batch."""
     models = [self.model.sibling(normalization) for normalization in normalizations]
     closed = self._closed()
