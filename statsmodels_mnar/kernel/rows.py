@@ -238,6 +238,7 @@ class Rows:
     total_weight: float  # NaN where members have rows of their own
     # (p + k, p + k) Q of penalised terms: b'Qb/2 is subtracted, whatever the weights; None: none
     smoothing: np.ndarray | None = None
+    adjustment: Any = None  # of the dependence, beside penalised terms: `objective.Adjustment`
     factors: Factors = ()  # the last columns of X and of W
 
     @property

@@ -37,7 +37,7 @@ from ..large.build import Execution, Frames, build
 from ..large.partitions import PartitionedObjective, PartitionedRows, Passes
 from ..optimize.binary import Independent, constants, fit_independent
 from ..optimize.maximize import Method, as_optimizer, check_options, stops_early
-from ..optimize.objective import Objective
+from ..optimize.objective import Adjustment, Objective
 from ..optimize.solution import Callback, Status, Step
 from ..post.covariance import check_cov_type, read_groups
 from ..post.dependence import Normalization, Parametrized, check_names
@@ -68,6 +68,7 @@ class SelectionModel(GenericLikelihoodModel):
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
     _held_ridge: Floats | None = None  # of a refit under other weights
     _penalties: Floats | None = None  # of the penalised terms, once they are known
+    _adjustment: Adjustment | None = None  # of the dependence beside them
     _quiet: bool = False  # one of many fits, whose warnings nobody could read
     _form_by_default: bool = False  # nobody named the normalization
     _default_normalization: ClassVar[Normalization] = "loading"
@@ -88,6 +89,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     # Penalised terms: their penalties, and fits that estimate these.
     blocks_of = penalised.blocks_of
+    outer = penalised.outer
     smoothed = penalised.smoothed
     _fit_penalised = penalised.fit_penalised
 
@@ -324,6 +326,7 @@ class SelectionModel(GenericLikelihoodModel):
         other = self.rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._held_ridge, other._penalties = self._held_ridge, self._penalties
+        other._adjustment = self._adjustment
         other.frame, other.offset_columns = self.frame, self.offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
@@ -357,7 +360,7 @@ class SelectionModel(GenericLikelihoodModel):
         """A model of a resample: without warnings, and with the ridge of all rows."""
         refit = self.rebuilt(design)._quietly()
         refit._held_ridge = self.ridge_of(self.design)
-        refit._penalties = self._penalties
+        refit._penalties, refit._adjustment = self._penalties, self._adjustment
         return refit
 
     def remove_data(self) -> None:
@@ -407,7 +410,9 @@ class SelectionModel(GenericLikelihoodModel):
             self._rows = self.rows_of(self.design)
             if self.design.penalised:
                 smoothing, factors = penalised.smoothing_of(self), penalised.factors_of(self)
-                self._rows = replace(self._rows, smoothing=smoothing, factors=factors)
+                self._rows = replace(
+                    self._rows, smoothing=smoothing, adjustment=self._adjustment, factors=factors
+                )
         return self._rows
 
     @property
@@ -569,8 +574,10 @@ class SelectionModel(GenericLikelihoodModel):
             which the same call goes on after an interruption.
         **options
             gtol (newton, bfgs, lbfgs); n_starts (newton: values of the dependence from which the
-            maximum is sought, by default seven; see ``results.maxima``); lr, weight_decay, tol,
-            batch_size, rng, redraw (sgd).
+            maximum is sought, by default seven; see ``results.maxima``; dependence, of models
+            with ``re()`` or ``smooth()``: "marginal", by default, estimates it with all coefficients
+            integrated out, "joint" at the mode of all parameters, as GJRM does); lr, weight_decay,
+            tol, batch_size, rng, redraw (sgd).
 
         Returns
         -------
@@ -645,6 +652,10 @@ class SelectionModel(GenericLikelihoodModel):
         """The maximum, and the penalties of penalised terms."""
         if self.design.penalised:
             return self._fit_penalised(start_params, method, penalty, options)
+        if "dependence" in options:
+            raise ValueError(
+                f"dependence={options['dependence']!r} is for models with re() or smooth() terms"
+            )
         return self._fit_searched(start_params, method, penalty, options)
 
     def _trained(self, method: str, penalty: float) -> Self:

@@ -196,8 +196,9 @@ def constants(rows: Rows) -> Rows:
     """Return the rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
     return replace(
-        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None, factors=()
-    )
+        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None,
+        adjustment=None, factors=(),
+    )  # fmt: skip
 
 
 def climb(

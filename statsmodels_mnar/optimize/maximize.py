@@ -99,7 +99,9 @@ def _by_descent(
 OPTIMIZERS: dict[str, Optimizer] = {
     each.name: each
     for each in (
-        Optimizer("newton", frozenset({"gtol", "n_starts"}), _by_newton, batched=True),
+        Optimizer(
+            "newton", frozenset({"gtol", "n_starts", "dependence"}), _by_newton, batched=True
+        ),
         Optimizer("bfgs", frozenset({"gtol"}), _by_quasi_newton("bfgs")),
         Optimizer("lbfgs", frozenset({"gtol"}), _by_quasi_newton("lbfgs")),
         Optimizer(

@@ -10,17 +10,19 @@ A leading axis of B parameter vectors runs through everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
 from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, pairs, times
 from ..kernel.threads import available, in_threads, one_thread
+from ..types import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,48 @@ class Evaluation:
         return cls(*(join([getattr(p, name) for p in parts]) for name in cls.__slots__))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjustment:
+    """What is added to the log-likelihood as a function of a form's one dependence parameter.
+
+    With it the maximum over all parameters is that of a likelihood with the coefficients integrated
+    out (see ``penalties``). A cubic spline in u = atanh of the error correlation, zero at zero and
+    constant beyond its knots.
+    """
+
+    kind: str  # of the form
+    knots: Floats  # (m,) u, ascending
+    values: Floats  # (m,)
+    unit: float | None  # of a loading, which is unit * sinh(u); None where the parameter is u
+    spline: CubicSpline = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        flat = ((1, 0.0), (1, 0.0))
+        object.__setattr__(self, "spline", CubicSpline(self.knots, self.values, bc_type=flat))
+
+    def at(self, dependence: Floats) -> Floats:
+        """Value and two derivatives in the parameter, (3, B)."""
+        if self.unit is None:
+            u, first, second = dependence, 1.0, 0.0
+        else:
+            size = np.hypot(dependence, self.unit)
+            u, first = np.arcsinh(dependence / self.unit), 1.0 / size
+            second = -dependence / size**3
+        low, high = self.knots[[0, -1]]
+        inside = (u >= low) & (u <= high)
+        value, slope, bend = (self.spline(np.clip(u, low, high), nu) for nu in range(3))
+        slope, bend = np.where(inside, slope, 0.0), np.where(inside, bend, 0.0)
+        zero = self.spline(0.0)
+        return np.stack([value - zero, slope * first, bend * first**2 + slope * second])
+
+
 class Likelihood:
     """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
 
     def __init__(
         self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
         total_weight: float, device: torch.device, smoothing: np.ndarray | None = None,
+        adjustment: Adjustment | None = None,
     ) -> None:  # fmt: skip
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
@@ -68,6 +106,8 @@ class Likelihood:
         if smoothing is not None:
             self.smoothing = np.zeros((self.n_params, self.n_params))
             self.smoothing[: self.n_coef, : self.n_coef] = smoothing
+        same = adjustment is not None and adjustment.kind == form.kind
+        self.adjustment = adjustment if same else None
         self.device = device
 
     @property
@@ -128,6 +168,8 @@ class Likelihood:
             at = _less(theta, at, self.penalty * total, self.ridge)
         if self.smoothing is not None:
             at = _less(theta, at, torch.ones_like(at.value), self.smoothing)
+        if self.adjustment is not None:
+            at = _adjusted(theta, at, self.adjustment)
         return at
 
 
@@ -139,6 +181,20 @@ def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> E
     score = None if at.score is None else at.score - alpha[:, None] * pull
     hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * quadratic
     return replace(at, value=value, score=score, hessian=hessian)
+
+
+def _adjusted(theta: Tensor, at: Evaluation, adjustment: Adjustment) -> Evaluation:
+    """Add what depends on the last parameter alone."""
+    more = adjustment.at(theta[:, -1].detach().cpu().numpy())
+    value, slope, bend = torch.as_tensor(more, device=theta.device)
+    score, hessian = at.score, at.hessian
+    if score is not None:
+        score = score.clone()
+        score[:, -1] += slope
+    if hessian is not None:
+        hessian = hessian.clone()
+        hessian[:, -1, -1] += bend
+    return Evaluation(at.value + value, score, hessian)
 
 
 # -- from the terms of rows to score and Hessian ---------------------------------------------------
@@ -291,7 +347,7 @@ class Objective(Likelihood):
         p, k = rows.X.shape[-2], rows.W.shape[-2]
         super().__init__(
             form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device,
-            rows.smoothing,
+            rows.smoothing, rows.adjustment,
         )  # fmt: skip
         self.rows = rows
         self.memory_budget = memory_budget
@@ -331,9 +387,11 @@ class Objective(Likelihood):
         """Other rows under the same form."""
         return self._changed(rows, self.form)
 
-    def smoothed(self, smoothing: np.ndarray | None) -> Objective:
-        """Return the objective with other penalties of its terms."""
-        return self.with_rows(replace(self.rows, smoothing=smoothing))
+    def smoothed(
+        self, smoothing: np.ndarray | None, adjustment: Adjustment | None = None
+    ) -> Objective:
+        """Return the objective with other penalties of its terms, and their adjustment."""
+        return self.with_rows(replace(self.rows, smoothing=smoothing, adjustment=adjustment))
 
     def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(

@@ -6,7 +6,18 @@ the log marginal likelihood is
 
     V = l - sum lambda_j/2 b'S_j b + sum (rank_j log lambda_j + log|S_j|_+)/2 - log|H|/2 + const,
 
-all coefficients and the dependence being integrated out. In rho_j = log lambda_j its slope is
+all coefficients being integrated out: REML. The dependence t is either one of them, at the joint
+mode, as in GJRM. Or it is outside (`Outer`) and maximises the marginal likelihood too, with the
+penalised directions U integrated out, which is maximum likelihood with random effects:
+
+    l - sum lambda_j/2 b'S_j b - log|U'HU|/2.
+
+Where levels have few rows, effects at a mode take up noise, for which the joint mode makes up by
+too strong a dependence; without any variance both are the maximum of the likelihood. Once the
+penalties are known, the last term, as a function of t, is added to the log-likelihood
+(`adjustment_of`), whose maximum over all parameters is then the estimate.
+
+In rho_j = log lambda_j the slope of V is
 
     2 dV/drho_j = rank_j - lambda_j tr(V_j S_j) - c_j - lambda_j b'S_j b,
 
@@ -21,15 +32,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Floats
 from .binary import BinaryObjective
-from .objective import Objective
-from .solution import Solution
+from .objective import Adjustment, Objective
+from .solution import Solution, ended_well
 
 _SLOPE = 2e-4  # of the marginal likelihood in log lambda, at which an update ends
 _MOST_UPDATES = 60
@@ -40,7 +51,11 @@ _HALVINGS = 8
 # Of the marginal likelihood, whose log determinant follows estimates 1e-6 standard errors from the
 # maximum.
 _ROUNDING = 1e-6
+_FARTHEST = 1.0  # step of the dependence
 _NEAR = 0.5  # steps of log lambda whose estimates begin on the tangent of the last ones
+_KNOTS = np.array([-3.0, -2.3, -1.7, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.7, 2.3, 3.0])
+_CLOSE = 0.15  # distance of the knots about the estimate, in atanh of the error correlation
+_ASINH = np.array([math.asinh(1.0)])
 _STEP = 1e-3  # of the differences that give c_j, in the largest change of a unit-size column
 
 
@@ -64,6 +79,13 @@ class Penalised:
         values = np.linalg.eigvalsh(self.matrix)
         return float(np.log(values[-self.rank :]).sum())
 
+    @property
+    def directions(self) -> Floats:
+        """(q, rank) what is penalised, orthonormal."""
+        if self.rank == len(self.matrix):
+            return np.eye(self.rank)
+        return np.linalg.eigh(self.matrix)[1][:, -self.rank :]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Penalties:
@@ -75,6 +97,7 @@ class Penalties:
     marginal: float  # log marginal likelihood
     n_updates: int
     converged: bool
+    adjustment: Adjustment | None = None  # of the dependence; None where it is at a joint mode
 
 
 def total_penalty(blocks: Sequence[Penalised], values: Floats, n_coef: int) -> Floats:
@@ -85,15 +108,26 @@ def total_penalty(blocks: Sequence[Penalised], values: Floats, n_coef: int) -> F
     return found
 
 
+class Outer(NamedTuple):
+    """The dependence parameter over which the marginal likelihood is maximised."""
+
+    position: int  # among all parameters
+    low: float  # between which it is sought
+    high: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Marginal:
-    """The marginal likelihood at given penalties."""
+    """The marginal likelihood at given penalties, and a given dependence if that is outer.
+
+    The coordinates are log lambda of each term and then, if it is outer, the dependence.
+    """
 
     value: float
-    slope: Floats  # (m,) in log lambda
+    slope: Floats  # (m,) or (m + 1,), the last of the likelihood that the dependence maximises
     used: Floats  # (m,) rank_j - lambda_j tr(V_j S_j), effective degrees of freedom of what shrinks
-    ratio: Floats  # (m,) logarithm of the Fellner-Schall ratio
-    moves: Floats  # (m, P) derivatives of the estimates in log lambda
+    step: Floats  # logarithm of the Fellner-Schall ratio, and Newton's step of the dependence
+    moves: Floats  # (., P) derivatives of the estimates
 
 
 def marginal(
@@ -102,6 +136,7 @@ def marginal(
     free: NDArray[np.bool_],
     blocks: Sequence[Penalised],
     values: Floats,
+    outer: Outer | None = None,
     *,
     exact: bool = True,
 ) -> Marginal | None:
@@ -110,11 +145,14 @@ def marginal(
     Parameters
     ----------
     objective : Objective
-        With these penalties.
+        With these penalties, and without an adjustment of the dependence.
     free : ndarray of bool
-        (P,) the parameters that were estimated.
+        (P,) the parameters that are integrated out.
+    outer : Outer, optional
+        The dependence, where it is not.
     exact : bool
-        With the term c_j, for which the information is evaluated at two more points a term.
+        With the terms tr(V dH), for which the information is evaluated at two more points a
+        coordinate; without them there is no slope in the dependence.
     """
     information = -solution.hessian[np.ix_(free, free)]
     scale = np.sqrt(np.abs(np.diag(information)))
@@ -136,27 +174,62 @@ def marginal(
         [v * float(np.sum(full[b.cut, b.cut] * b.matrix))
          for b, v in zip(blocks, values, strict=True)]
     )  # fmt: skip
-    change = np.zeros(len(blocks))
     moves = np.stack([-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)])
+    if outer is not None:
+        along = full @ solution.hessian[:, outer.position]
+        along[outer.position] = 1.0
+        moves = np.vstack([moves, along])
+    change = np.zeros(len(moves))
     if exact:
-        change = _changes(objective, theta, moves, full)
+        inverses = np.broadcast_to(full, (len(moves), *full.shape))
+        if outer is not None:
+            inverses = np.concatenate([inverses[:-1], _inverse_of_shrunk(solution, blocks)[None]])
+        change = _changes(objective, theta, moves, inverses)
     log_determinant = 2.0 * float(np.log(np.diag(root) * scale).sum())
     size = sum(b.rank * math.log(v) + b.log_determinant
                for b, v in zip(blocks, values, strict=True))  # fmt: skip
     flat = float(free.sum()) - rank.sum()
     value = solution.value + 0.5 * (size - log_determinant + flat * math.log(2.0 * math.pi))
-    left = used - change
+    left = used - change[: len(blocks)]
     # Far from the fixed point c_j can outweigh the rest; the update without it points the way.
     left = np.where(left > 0.0, left, np.maximum(used, 1e-12))
-    ratio = np.log(left / np.maximum(shrunk, 1e-300))
-    slope = 0.5 * (used - change - shrunk)
-    return Marginal(value, slope, used, np.clip(ratio, -_LONGEST, _LONGEST), moves)
+    step = np.clip(np.log(left / np.maximum(shrunk, 1e-300)), -_LONGEST, _LONGEST)
+    slope = 0.5 * (used - change[: len(blocks)] - shrunk)
+    if outer is not None:
+        score = objective.evaluate(theta, 1).score
+        assert score is not None
+        rise = float(moves[-1] @ score[0].cpu().numpy()) - 0.5 * change[-1]
+        bend = abs(float(moves[-1] @ solution.hessian @ moves[-1]))
+        slope = np.append(slope, rise)
+        step = np.append(step, rise / max(bend, 1e-12))
+    return Marginal(value, slope, used, step, moves)
+
+
+def shrunk_directions(blocks: Sequence[Penalised], n_params: int) -> Floats:
+    """(P, r) the directions U that penalties hold."""
+    found = np.zeros((n_params, sum(block.rank for block in blocks)))
+    first = 0
+    for block in blocks:
+        found[block.cut, first : first + block.rank] = block.directions
+        first += block.rank
+    return found
+
+
+def _inverse_of_shrunk(solution: Solution, blocks: Sequence[Penalised]) -> Floats:
+    """U (U'HU)^(-1) U', (P, P)."""
+    directions = shrunk_directions(blocks, len(solution.params))
+    inner = directions.T @ -solution.hessian @ directions
+    found: Floats = directions @ np.linalg.solve(inner, directions.T)
+    return found
 
 
 def _changes(
-    objective: Objective | BinaryObjective, theta: Floats, moves: Floats, inverse: Floats
+    objective: Objective | BinaryObjective, theta: Floats, moves: Floats, inverses: Floats
 ) -> Floats:
-    """tr(V dH) as the estimates move along each direction, by central differences."""
+    """tr(V dH) as the estimates move along each direction, by central differences.
+
+    ``inverses`` are the V of each, (., P, P).
+    """
     found = np.zeros(len(moves))
     length = np.abs(moves * objective.scale).max(axis=1)
     moving = np.flatnonzero(length > 0)
@@ -168,7 +241,7 @@ def _changes(
     assert at.hessian is not None
     hessian = at.hessian.cpu().numpy()
     difference = (hessian[len(moving) :] - hessian[: len(moving)]) / (2.0 * steps)[:, None, None]
-    found[moving] = np.einsum("mij,ij->m", difference, inverse)
+    found[moving] = np.einsum("mij,mij->m", difference, inverses[moving])
     return found
 
 
@@ -200,20 +273,26 @@ def choose(
     blocks: Sequence[Penalised],
     values: Floats,
     maximize: Callable[[Target, Floats], Solution],
+    outer: Outer | None = None,
     *,
     slope: float = _SLOPE,
     most: int = _MOST_UPDATES,
 ) -> tuple[Solution, Penalties]:
-    """Maximise the marginal likelihood over the penalties that are not fixed.
+    """Maximise the marginal likelihood over the penalties that are not fixed, and the dependence.
 
     Parameters
     ----------
     objective : Objective
         With the penalties ``values``, of which ``solution`` is the maximum.
+    free : ndarray of bool
+        (P,) the parameters that are integrated out.
     maximize : callable
-        An objective and start values -> its maximum near them.
+        An objective and start values -> its maximum near them in the free parameters.
+    outer : Outer, optional
+        The dependence, where it is not integrated out; ``solution`` has it held.
     slope : float
-        Ends when no slope of the marginal likelihood in log lambda is larger.
+        Ends when no slope of the marginal likelihood in log lambda is larger, nor that in the
+        dependence times its standard error.
 
     Returns
     -------
@@ -221,43 +300,56 @@ def choose(
         The maximum at the penalties found.
     found : Penalties
     """
-    open_ = np.array([block.fixed is None for block in blocks])
+    m = len(blocks)
+    estimated = np.array([block.fixed is None for block in blocks])
+    open_ = estimated if outer is None else np.append(estimated, True)
     middle = np.log(references(solution.hessian, blocks, values))
     low, high = middle - _RANGE, middle + _RANGE
-    rho = np.where(open_, np.clip(np.log(np.maximum(values, 1e-300)), low, high),
-                   np.log(np.maximum(values, 1e-300)))  # fmt: skip
+    rho = np.log(np.maximum(values, 1e-300))
+    given = rho.copy()
+    rho = np.where(estimated, np.clip(rho, low, high), rho)
+    if outer is not None:
+        low, high = np.append(low, outer.low), np.append(high, outer.high)
+        rho = np.append(rho, solution.params[outer.position])
 
     def evaluate(rho: Floats, start: Floats) -> tuple[Solution, Marginal | None]:
-        own = smoothed(objective, blocks, np.exp(rho))
+        own, values = smoothed(objective, blocks, np.exp(rho[:m])), np.exp(rho[:m])
+        if outer is not None:
+            start = start.copy()
+            start[outer.position] = rho[-1]
         there = maximize(own, start)
-        return there, marginal(own, there, free, blocks, np.exp(rho))
+        return there, marginal(own, there, free, blocks, values, outer)
 
-    at = marginal(objective, solution, free, blocks, values)
-    if not np.allclose(rho, np.log(np.maximum(values, 1e-300)), rtol=0.0, atol=1e-12):
+    at = marginal(objective, solution, free, blocks, values, outer)
+    if not np.allclose(rho[:m], given, rtol=0.0, atol=1e-12):
         solution, at = evaluate(rho, solution.params)
     before: tuple[Floats, Floats] | None = None
     tried = ~open_  # terms whose zero variance was tried in vain
+    tried[m:] = True
     updates, done = 0, False
     while at is not None:
-        vanished = open_ & (rho >= high - 1e-9) & (at.slope > -slope)
-        active = open_ & ~vanished
-        done = bool((np.abs(at.slope[active]) <= slope).all())
+        ended = open_ & (rho >= high - 1e-9) & (at.slope > -slope)
+        ended[m:] |= (rho[m:] <= low[m:] + 1e-9) & (at.slope[m:] < slope)
+        active = open_ & ~ended
+        done = bool((_sizes(at, m)[active] <= slope).all())
         if done or updates >= most:
             break
         updates += 1
-        leap = active & ~tried & (at.used < _NOTHING) & (at.slope > 0)
+        leap = active & ~tried & (at.slope > 0)
+        leap[:m] &= at.used < _NOTHING
         if leap.any():
             step = np.where(leap, high - rho, 0.0)
             tried = tried | leap
         else:
-            step = np.where(active, _secant(rho, at.ratio, before), 0.0)
+            step = np.where(active, _secant(rho, at.step, before), 0.0)
+            step[m:] = np.clip(step[m:], -_FARTHEST, _FARTHEST)
         step = np.clip(rho + step, low, high) - rho
         halvings = _HALVINGS
         while True:
             step = np.where(open_, step, 0.0)
             near = step * (np.abs(step) < _NEAR)  # beyond, the tangent leads astray
             there, new = evaluate(rho + step, solution.params + near @ at.moves)
-            if new is not None and new.value >= at.value - _ROUNDING * (1.0 + abs(at.value) * 1e-3):
+            if new is not None and _better(new, at, active, m):
                 break
             halvings -= 1
             if halvings == 0 or leap.any():
@@ -268,16 +360,35 @@ def choose(
             if leap.any():
                 continue
             break
-        before = (rho, at.ratio)
+        before = (rho, at.step)
         rho, solution, at = rho + step, there, new
-    values = np.where(open_, np.exp(rho), values)
-    vanished = open_ & (rho >= high - 1e-9)
+    values = np.where(estimated, np.exp(rho[:m]), values)
+    vanished = estimated & (rho[:m] >= high[:m] - 1e-9)
     value = math.nan if at is None else at.value
-    return solution, Penalties(values, open_, vanished, value, updates, done)
+    return solution, Penalties(values, estimated, vanished, value, updates, done)
+
+
+def _sizes(at: Marginal, m: int) -> Floats:
+    """Slopes in log lambda, and that in the dependence times its standard error."""
+    size = np.abs(at.slope)
+    size[m:] = np.sqrt(np.abs(at.slope[m:] * at.step[m:]))
+    return size
+
+
+def _better(new: Marginal, old: Marginal, active: NDArray[np.bool_], m: int) -> bool:
+    """Whether the marginal likelihood has risen or, with an outer dependence, the slopes fell.
+
+    Penalties and dependence then do not maximise the same function.
+    """
+    if new.value >= old.value - _ROUNDING * (1.0 + abs(old.value) * 1e-3):
+        return True
+    if len(new.slope) == m:
+        return False
+    return bool(_sizes(new, m)[active].max() < _sizes(old, m)[active].max())
 
 
 def _secant(rho: Floats, ratio: Floats, before: tuple[Floats, Floats] | None) -> Floats:
-    """Step towards the root of the ratio in each log lambda."""
+    """Step towards the root of the ratio in each coordinate."""
     if before is None:
         return ratio
     moved, change = rho - before[0], ratio - before[1]
@@ -293,6 +404,46 @@ def smoothed(objective: Target, blocks: Sequence[Penalised], values: Floats) -> 
     return objective.smoothed(total_penalty(blocks, values, objective.n_coef))
 
 
+def adjustment_of(
+    objective: Objective,
+    solution: Solution,
+    blocks: Sequence[Penalised],
+    climb: Callable[[Objective, Floats], list[Solution]],
+) -> Adjustment | None:
+    """What integrating out the penalised directions adds to the log-likelihood, by the dependence.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a form with one dependence parameter that `at_corr` knows, without an adjustment.
+    solution : Solution
+        The maximum at the dependence near which the adjustment is to be the most exact.
+    climb : callable
+        (B, P) starts, whose dependence stays -> the maxima in the other parameters.
+    """
+    form, last = objective.form, objective.n_coef
+    near = form.atcorr(solution.params[last:]) + _CLOSE * np.arange(-2.0, 3.0)
+    far = _KNOTS[np.abs(_KNOTS[:, None] - near).min(axis=1) > 0.6 * _CLOSE]
+    knots = np.sort(np.concatenate([far, near]))
+    places, unit = form.at_corr(knots), form.at_corr(_ASINH)
+    assert places is not None
+    assert unit is not None
+    units = np.array([form.outcome_units(np.array([place])) for place in places])
+    starts = np.tile(solution.params, (len(knots), 1))
+    starts[:, : objective.p] *= (units / form.outcome_units(solution.params[last:]))[:, None]
+    starts[:, last] = places
+    directions = shrunk_directions(blocks, len(solution.params))
+    values = []
+    for found in climb(objective, starts):
+        sign, size = np.linalg.slogdet(directions.T @ -found.hessian @ directions)
+        if sign <= 0.0 or not ended_well(found):
+            return None
+        values.append(-0.5 * size)
+    return Adjustment(
+        form.kind, knots, np.array(values), None if form.kind == "probit" else float(unit[0])
+    )
+
+
 def curvature(
     objective: Objective,
     solution: Solution,
@@ -300,36 +451,43 @@ def curvature(
     blocks: Sequence[Penalised],
     found: Penalties,
     maximize: Callable[[Objective, Floats], Solution],
+    outer: Outer | None = None,
     step: float = 0.05,
 ) -> Floats:
     """Covariance of log lambda, (m, m): the inverse of minus the second derivatives of V.
 
-    By differences of its slopes. NaN for penalties that are fixed or have vanished.
+    By differences of its slopes, the dependence among the coordinates if it is outer. NaN for
+    penalties that are fixed or have vanished.
     """
     m = len(blocks)
     open_ = np.flatnonzero(found.estimated & ~found.vanished)
     cov = np.full((m, m), np.nan)
     if not len(open_):
         return cov
-    second = np.zeros((len(open_), len(open_)))
-    for i, j in enumerate(open_):
+    moving = open_ if outer is None else np.append(open_, m)
+    second = np.zeros((len(moving), len(moving)))
+    for i, j in enumerate(moving):
         slopes = []
         for sign in (1.0, -1.0):
-            values = found.values.copy()
-            values[j] *= math.exp(sign * step)
+            values, start = found.values.copy(), solution.params.copy()
+            if j < m:
+                values[j] *= math.exp(sign * step)
+            elif outer is not None:
+                start[outer.position] += sign * step
             own = smoothed(objective, blocks, values)
-            there = maximize(own, solution.params)
-            at = marginal(own, there, free, blocks, values)
+            there = maximize(own, start)
+            at = marginal(own, there, free, blocks, values, outer)
             if at is None:
                 return cov
-            slopes.append(at.slope[open_])
+            slopes.append(at.slope[moving])
+        # (i, j) is how slope j changes with coordinate i.
         second[i] = (slopes[0] - slopes[1]) / (2.0 * step)
     information = -0.5 * (second + second.T)
     try:
         np.linalg.cholesky(information)
     except np.linalg.LinAlgError:
         return cov
-    cov[np.ix_(open_, open_)] = np.linalg.inv(information)
+    cov[np.ix_(open_, open_)] = np.linalg.inv(information)[: len(open_), : len(open_)]
     return cov
 
 

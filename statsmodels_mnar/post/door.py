@@ -17,8 +17,8 @@ from ..design import Design
 from ..kernel.integration import Integration
 from ..kernel.links import Link
 from ..optimize.binary import Independent
-from ..optimize.objective import Objective
-from ..optimize.penalties import Penalised
+from ..optimize.objective import Adjustment, Objective
+from ..optimize.penalties import Outer, Penalised
 from ..optimize.solution import Solution
 from ..types import Floats
 from .covariance import Meat
@@ -46,6 +46,7 @@ INSIDE = frozenset(
         "n_weighted",
         "objective",
         "offset_columns",
+        "outer",
         "parametrize",
         "parametrized",
         "plain_rows",
@@ -148,7 +149,10 @@ class FittedModel(Protocol):
     def blocks_of(self) -> tuple[Penalised, ...]:
         """Return the coefficients of each penalised term."""
 
-    def smoothed(self, penalties: Floats | None) -> Self:
+    def outer(self) -> Outer | None:
+        """Return the dependence that maximises the marginal likelihood, if it does."""
+
+    def smoothed(self, penalties: Floats | None, adjustment: Adjustment | None = None) -> Self:
         """Return the model with these penalties of its terms."""
 
     def objective(self, penalty: float = 0.0) -> Objective:

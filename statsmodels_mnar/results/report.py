@@ -427,7 +427,8 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
       other models
     - ``penalised_terms``: null without any: kind, column, equation, start, rank, levels
       (as text) or knots and constraint, penalty, estimated, vanished, edf, log_sd_error, lr, flat,
-      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters
+      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters; ``adjustment`` of
+      the dependence: kind, knots, values, unit
     - ``notes``: sentences; ``versions``: of Python and the packages
 
     What does not exist is null; infinite numbers are "inf" or "-inf".

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from ..design.terms import PenalisedTerm, Spline
 from ..optimize.maximize import maximize
-from ..optimize.penalties import curvature, marginal, smoothed, without
+from ..optimize.penalties import choose, curvature, marginal, smoothed, without
 from ..post.covariance import invert
 from ..post.intervals import check_alpha
 from ..post.prediction import Designs, Shrunk
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 _POINTS = 100  # of a curve
-_SMALL = 50  # rows of a level, below which the dependence is biased (docs/howto/decision-makers)
+_SMALL = 50  # rows of a level, below which a joint mode is biased (docs/howto/decision-makers)
 _MOST_NAMED = 60  # levels of which a picture shows the names
 
 
@@ -61,12 +62,8 @@ def _facts(self: SelectionResults) -> TermFacts:
     blocks, values = model.blocks_of(), found.values
     free = self._leverage()
     edf = np.array([float(free[block.cut].sum()) for block in blocks])
-    objective = model.objective(self._fit_info.penalty)
-
-    def climb(own: Objective, start: Floats) -> Solution:
-        return maximize(own, start, free=model.estimated)
-
-    cov = curvature(objective, self.solution, model.estimated, blocks, found, climb)
+    cov = curvature(_without_adjustment(self), self.solution, _integrated(self), blocks, found,
+                    _climber(self), model.outer())  # fmt: skip
     flat = [_flat(self, term, block.cut, own) for term, block, own in
             zip(terms, blocks, edf, strict=True)]  # fmt: skip
     return TermFacts(
@@ -79,7 +76,7 @@ def _facts(self: SelectionResults) -> TermFacts:
         vanished=tuple(map(bool, found.vanished)),
         edf=edf,
         log_sd_error=0.5 * np.sqrt(np.diag(cov)),
-        lr=np.array([_ratio(self, j, objective, climb) for j in range(len(terms))]),
+        lr=np.array([_ratio(self, j) for j in range(len(terms))]),
         flat=np.array([each[0] for each in flat]),
         flat_df=np.array([each[1] for each in flat]),
     )
@@ -140,12 +137,26 @@ def _expected(self: SelectionResults) -> Floats:
     return total[np.ix_(model.estimated, model.estimated)]
 
 
-def _ratio(
-    self: SelectionResults,
-    term: int,
-    objective: Objective,
-    climb: Callable[[Objective, Floats], Solution],
-) -> float:
+def _without_adjustment(self: SelectionResults) -> Objective:
+    """The penalised log-likelihood alone."""
+    objective = self.model.objective(self._fit_info.penalty)
+    return objective.smoothed(objective.rows.smoothing)
+
+
+def _integrated(self: SelectionResults) -> NDArray[np.bool_]:
+    """(P,) the parameters that the marginal likelihood integrates out."""
+    free, outer = self.model.estimated, self.model.outer()
+    if outer is not None:
+        free[outer.position] = False
+    return free
+
+
+def _climber(self: SelectionResults) -> Callable[[Objective, Floats], Solution]:
+    free = _integrated(self)
+    return lambda own, start: maximize(own, start, free=free)
+
+
+def _ratio(self: SelectionResults, term: int) -> float:
     """Twice the log marginal likelihood gained over a variance of zero, other penalties held."""
     found, model, blocks = self._fit_info.penalties, self.model, self.model.blocks_of()
     assert found is not None
@@ -153,11 +164,18 @@ def _ratio(
         return math.nan
     if found.vanished[term]:
         return 0.0
-    at = marginal(objective, self.solution, model.estimated, blocks, found.values, exact=False)
+    objective, climb, outer = _without_adjustment(self), _climber(self), model.outer()
     values = without(found, term, blocks, self.solution.hessian)
     own = smoothed(objective, blocks, values)
-    there = climb(own, self.solution.params)
-    less = marginal(own, there, model.estimated, blocks, values, exact=False)
+    there, free = climb(own, self.solution.params), _integrated(self)
+    if outer is not None:  # the dependence goes where it is without the term
+        held = [replace(block, fixed=value) for block, value in zip(blocks, values, strict=True)]
+        there, _ = choose(own, there, free, held, values, climb, outer)
+    less = marginal(own, there, free, blocks, values, outer, exact=False)
+    at = marginal(
+        objective, climb(objective, self.solution.params), free, blocks, found.values, outer,
+        exact=False,
+    )  # fmt: skip
     if at is None or less is None:
         return math.nan
     return max(2.0 * (at.value - less.value), 0.0)
@@ -483,6 +501,15 @@ def record(self: SelectionResults) -> list[dict[str, Any]]:
     return rows
 
 
+def adjustment_record(self: SelectionResults) -> dict[str, Any] | None:
+    """What the dependence was adjusted by as plain data, for files."""
+    found = self._fit_info.penalties
+    if found is None or found.adjustment is None:
+        return None
+    at = found.adjustment
+    return {"kind": at.kind, "knots": at.knots, "values": at.values, "unit": at.unit}
+
+
 PER_TERM = (
     "penalty", "estimated", "vanished", "edf", "log_sd_error", "lr", "flat", "flat_df",
 )  # fmt: skip
@@ -533,20 +560,27 @@ def notes(self: SelectionResults) -> list[str]:
         "penalties='estimated' does not). chi2 of re() tests that the variance is zero (half a "
         "point mass at zero, half chi2(1)), that of smooth() that the curve is flat (Wald)."
     ]
-    rows = {"outcome": self.nobs_selected, "select": self.nobs}
-    small = [
-        name
-        for name, kind, equation, levels in zip(
-            found.names, found.kinds, found.equations, found.ranks, strict=True
-        )
-        if kind == "re" and rows[equation] / levels < _SMALL
-    ]
-    if small and self._form.free.any():
+    penalties = self._fit_info.penalties
+    if penalties is not None and penalties.adjustment is not None:
         lines.append(
-            f"The levels of {', '.join(small)} have fewer than {_SMALL} rows on average: effects "
-            "and dependence are estimated at a joint mode, which then exaggerates the dependence. "
-            "Compare a fit with the rate of the level's other rows in place of re()."
+            "The dependence maximises that likelihood too: coefficients are integrated out. "
+            "Profiles, likelihood ratios and the test of independence are those of this likelihood."
         )
+    elif self._form.free.any():
+        rows = {"outcome": self.nobs_selected, "select": self.nobs}
+        small = [
+            name
+            for name, kind, equation, levels in zip(
+                found.names, found.kinds, found.equations, found.ranks, strict=True
+            )
+            if kind == "re" and rows[equation] / levels < _SMALL
+        ]
+        if small:
+            lines.append(
+                f"The levels of {', '.join(small)} have fewer than {_SMALL} rows on average: "
+                "effects and dependence are estimated at a joint mode, which then exaggerates the "
+                "dependence. Fit with dependence='marginal', for a normalization that has it."
+            )
     gone = [name for name, flag in zip(found.names, found.vanished, strict=True) if flag]
     if gone:
         lines.append(
