@@ -159,8 +159,8 @@ def fit_penalised(
             objective, solution, _integrated(model, held), blocks, values, climb, held
         )
         values = found.values
-        if held is not None:
-            found = replace(found, adjustment=_adjustment(model, values, solution, penalty))
+        if outer is not None:  # at a bound too, where the dependence is no parameter any more
+            found = replace(found, adjustment=_adjustment(self, values, solution, penalty))
         chosen = smoothed(self, values, found.adjustment)
         fit = chosen._fit_searched(start_params, "newton", penalty, options)
         if not _as_high(fit, solution, model, found, penalty):  # no fit is below a point seen

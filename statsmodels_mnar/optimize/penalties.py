@@ -422,7 +422,9 @@ def adjustment_of(
         (B, P) starts, whose dependence stays -> the maxima in the other parameters.
     """
     form, last = objective.form, objective.n_coef
-    near = form.atcorr(solution.params[last:]) + _CLOSE * np.arange(-2.0, 3.0)
+    reach = _CLOSE * np.arange(-2.0, 3.0)
+    low, high = _KNOTS[[0, -1]] - reach[[0, -1]]
+    near = np.clip(form.atcorr(solution.params[last:]), low, high) + reach
     far = _KNOTS[np.abs(_KNOTS[:, None] - near).min(axis=1) > 0.6 * _CLOSE]
     knots = np.sort(np.concatenate([far, near]))
     places, unit = form.at_corr(knots), form.at_corr(_ASINH)
