@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.rows import Factors, Rows
-from ..optimize.binary import BinaryObjective
+from ..kernel.rows import Apart, Factors, Rows
+from ..optimize.binary import BinaryObjective, fit_independent
 from ..optimize.maximize import as_optimizer, maximize, maximize_many
 from ..optimize.objective import Adjustment, Objective
 from ..optimize.penalties import (
@@ -67,9 +67,22 @@ def smoothed(
     other._adjustment = adjustment
     other._form_by_default = self._form_by_default
     if self._rows is not None:
-        rows = cast(Rows, self._rows)
-        other._rows = replace(rows, smoothing=smoothing_of(other), adjustment=adjustment)
+        other._rows = penalised_rows(other, cast(Rows, self._rows))
     return other
+
+
+def penalised_rows(self: SelectionModel, rows: Rows) -> Rows:
+    """Return the rows with the penalties of the model's terms."""
+    apart = [j for j, term in enumerate(self.design.penalised) if term.apart]
+    effects = None
+    if apart:
+        term = self.design.penalised[apart[0]]
+        precision = 1.0 if self._penalties is None else float(self._penalties[apart[0]])
+        effects = Apart(term.equation, term.rank, precision)
+    return replace(
+        rows, smoothing=smoothing_of(self), adjustment=self._adjustment, factors=factors_of(self),
+        apart=effects,
+    )  # fmt: skip
 
 
 def smoothing_of(self: SelectionModel) -> Floats | None:
@@ -103,7 +116,7 @@ def factors_of(self: SelectionModel) -> Factors:
 
     Only where they are many: sums by level are slower than products of a few columns.
     """
-    terms = [term for term in self.design.penalised if term.kind == "re"]
+    terms = [term for term in self.design.penalised if term.kind == "re" and not term.apart]
     if not any(term.rank >= _MANY for term in terms):
         return ()
     return tuple(
@@ -143,7 +156,11 @@ def fit_penalised(
         fit = smoothed(self, values)._fit_searched(start_params, "newton", penalty, options)
         marginal_value = _marginal(fit, blocks, found, penalty)
         return replace(fit, penalties=replace(found, marginal=marginal_value))
-    values, coef = _apart(self, values, penalty)
+    if any(term.apart for term in self.design.penalised):
+        rows = smoothed(self, values).rows
+        coef = fit_independent(rows, link=self.link, penalty=penalty).params
+    else:
+        values, coef = _apart(self, values, penalty)
     at = _begun(smoothed(self, values), coef, penalty, options, outer)
     for _ in range(_ROUNDS):
         if at is None:

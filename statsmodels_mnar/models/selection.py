@@ -381,6 +381,7 @@ class SelectionModel(GenericLikelihoodModel):
             offset=None,
             offset_select=None,
             weights=None,
+            levels=None,
         )
         self._rows = self.frame = None
         getattr(self.data, "_cache", {}).pop("row_labels", None)
@@ -409,10 +410,7 @@ class SelectionModel(GenericLikelihoodModel):
         if self._rows is None:
             self._rows = self.rows_of(self.design)
             if self.design.penalised:
-                smoothing, factors = penalised.smoothing_of(self), penalised.factors_of(self)
-                self._rows = replace(
-                    self._rows, smoothing=smoothing, adjustment=self._adjustment, factors=factors
-                )
+                self._rows = penalised.penalised_rows(self, self._rows)
         return self._rows
 
     @property
@@ -436,7 +434,7 @@ class SelectionModel(GenericLikelihoodModel):
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
-            ridge=self.ridge_of(d),
+            ridge=self.ridge_of(d), level=d.levels,
         )  # fmt: skip
 
     def ridge_of(self, d: Any) -> Floats:
@@ -492,7 +490,10 @@ class SelectionModel(GenericLikelihoodModel):
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
-        return float(self._likelihood().evaluate(self.expand(params), 0).value[0])
+        objective = self.objective()
+        if objective.smoothing is None and not self.design.penalised:
+            return float(objective.evaluate(self.expand(params), 0).value[0])
+        return objective.plain_value(self.expand(params))
 
     def loglikeobs(self, params: Any) -> Floats:
         """Log-likelihood of every row at ``params``, (n,), times its weight."""

@@ -519,6 +519,7 @@ class _Search:
             n_iter=n_iter,
             trace=tuple(self.traces[m]),
             status=status,
+            apart=0.0 if self.at.apart is None else float(self.at.apart[i]),
         )
 
 
@@ -527,10 +528,14 @@ def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
     assert old.score is not None
     assert new.hessian is not None
     assert old.hessian is not None
+    apart = None
+    if new.apart is not None and old.apart is not None:
+        apart = torch.where(accept, new.apart, old.apart)
     return Evaluation(
         torch.where(accept, new.value, old.value),
         torch.where(accept[:, None], new.score, old.score),
         torch.where(accept[:, None, None], new.hessian, old.hessian),
+        apart,
     )
 
 

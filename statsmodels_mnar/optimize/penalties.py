@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from ..types import Floats
 from .binary import BinaryObjective
+from .levels import Effects
 from .objective import Adjustment, Objective
 from .solution import Solution, ended_well
 
@@ -61,12 +62,20 @@ _STEP = 1e-3  # of the differences that give c_j, in the largest change of a uni
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Penalised:
-    """The coefficients that a term penalises."""
+    """The coefficients that a term penalises.
+
+    Effects that are apart (`levels`) are none of the parameters; their matrix is empty.
+    """
 
     first: int  # position of the first among all coefficients
     matrix: Floats  # (q, q) S
     rank: int
     fixed: float | None = None  # lambda, where it is not estimated
+
+    @property
+    def apart(self) -> bool:
+        """Whether these are effects that are apart."""
+        return len(self.matrix) == 0
 
     @property
     def cut(self) -> slice:
@@ -76,14 +85,16 @@ class Penalised:
     @property
     def log_determinant(self) -> float:
         """log|S|_+, of the part that has full rank."""
+        if self.apart or self.rank == len(self.matrix):  # the identity
+            return 0.0
         values = np.linalg.eigvalsh(self.matrix)
         return float(np.log(values[-self.rank :]).sum())
 
     @property
     def directions(self) -> Floats:
         """(q, rank) what is penalised, orthonormal."""
-        if self.rank == len(self.matrix):
-            return np.eye(self.rank)
+        if self.apart or self.rank == len(self.matrix):
+            return np.eye(len(self.matrix))
         return np.linalg.eigh(self.matrix)[1][:, -self.rank :]
 
 
@@ -167,28 +178,44 @@ def marginal(
     full[np.ix_(free, free)] = inverse.T @ inverse
     theta = solution.params
     rank = np.array([float(block.rank) for block in blocks])
-    pulls = [value * block.matrix @ theta[block.cut]
+    effects = _effects_at(objective, theta, blocks)
+    pulls = [_pull(block, value, theta, effects)
              for block, value in zip(blocks, values, strict=True)]  # fmt: skip
-    shrunk = np.array([float(theta[b.cut] @ pull) for b, pull in zip(blocks, pulls, strict=True)])
+    shrunk = np.array(
+        [float((effects.values if b.apart and effects else theta[b.cut]) @ pull)
+         for b, pull in zip(blocks, pulls, strict=True)]
+    )  # fmt: skip
     used = rank - np.array(
-        [v * float(np.sum(full[b.cut, b.cut] * b.matrix))
+        [v * (effects.covariance_trace(full) if b.apart and effects
+              else float(np.sum(full[b.cut, b.cut] * b.matrix)))
          for b, v in zip(blocks, values, strict=True)]
     )  # fmt: skip
-    moves = np.stack([-full[:, b.cut] @ pull for b, pull in zip(blocks, pulls, strict=True)])
+    moves = np.stack(
+        [-full @ (effects.tangent @ pull) if b.apart and effects else -full[:, b.cut] @ pull
+         for b, pull in zip(blocks, pulls, strict=True)]
+    )  # fmt: skip
     if outer is not None:
         along = full @ solution.hessian[:, outer.position]
         along[outer.position] = 1.0
         moves = np.vstack([moves, along])
     change = np.zeros(len(moves))
-    if exact:
+    if exact and effects is not None:
+        assert isinstance(objective, Objective)
+        own = [-pull / effects.information if b.apart else np.zeros(len(effects.values))
+               for b, pull in zip(blocks, pulls, strict=True)]  # fmt: skip
+        own += [np.zeros(len(effects.values))] * (outer is not None)
+        frees = [_directions_of(free)] * len(blocks)
+        frees += [shrunk_directions(blocks, len(theta))] * (outer is not None)
+        change = _changes_apart(objective, theta, moves, effects, own, frees)
+    elif exact:
         inverses = np.broadcast_to(full, (len(moves), *full.shape))
         if outer is not None:
             inverses = np.concatenate([inverses[:-1], _inverse_of_shrunk(solution, blocks)[None]])
         change = _changes(objective, theta, moves, inverses)
-    log_determinant = 2.0 * float(np.log(np.diag(root) * scale).sum())
+    log_determinant = 2.0 * float(np.log(np.diag(root) * scale).sum()) + solution.apart
     size = sum(b.rank * math.log(v) + b.log_determinant
                for b, v in zip(blocks, values, strict=True))  # fmt: skip
-    flat = float(free.sum()) - rank.sum()
+    flat = float(free.sum()) - sum(b.rank for b in blocks if not b.apart)
     value = solution.value + 0.5 * (size - log_determinant + flat * math.log(2.0 * math.pi))
     left = used - change[: len(blocks)]
     # Far from the fixed point c_j can outweigh the rest; the update without it points the way.
@@ -205,11 +232,71 @@ def marginal(
     return Marginal(value, slope, used, step, moves)
 
 
+def _effects_at(
+    objective: Objective | BinaryObjective, theta: Floats, blocks: Sequence[Penalised]
+) -> Effects | None:
+    """The effects that are apart; None without any."""
+    if not any(block.apart for block in blocks):
+        return None
+    assert isinstance(objective, Objective)
+    return objective.effects(theta)
+
+
+def _pull(block: Penalised, value: float, theta: Floats, effects: Effects | None) -> Floats:
+    """lambda S b."""
+    if block.apart and effects is not None:
+        return value * effects.values
+    pull: Floats = value * block.matrix @ theta[block.cut]
+    return pull
+
+
+def _directions_of(free: NDArray[np.bool_]) -> Floats:
+    """(P, r) unit vectors of these parameters."""
+    return np.eye(len(free))[:, free]
+
+
+def _changes_apart(
+    objective: Objective,
+    theta: Floats,
+    moves: Floats,
+    effects: Effects,
+    own: Sequence[Floats],
+    directions: Sequence[Floats],
+) -> Floats:
+    """Changes of log|H| with effects apart, as estimates and effects move, by differences.
+
+    Parameters
+    ----------
+    moves : ndarray
+        (m, P) of the parameters.
+    own : sequence of ndarray
+        (q,) moves of the effects beside those that follow the parameters.
+    directions : sequence of ndarray
+        (P, r) of the parameters that are integrated out with the effects, for each move.
+    """
+    found = np.zeros(len(moves))
+    for i, (move, more, along) in enumerate(zip(moves, own, directions, strict=True)):
+        shift = move @ effects.tangent + more
+        length = max(np.abs(move * objective.scale).max(), np.abs(shift).max())
+        if length == 0.0:
+            continue
+        step = _STEP / length
+        ends = []
+        for sign in (step, -step):
+            information, apart = objective.information_at(
+                theta + sign * move, effects.values + sign * shift
+            )
+            ends.append(apart + np.linalg.slogdet(along.T @ information @ along)[1])
+        found[i] = (ends[0] - ends[1]) / (2.0 * step)
+    return found
+
+
 def shrunk_directions(blocks: Sequence[Penalised], n_params: int) -> Floats:
-    """(P, r) the directions U that penalties hold."""
-    found = np.zeros((n_params, sum(block.rank for block in blocks)))
+    """(P, r) the directions U that penalties hold, but for effects that are apart."""
+    own = [block for block in blocks if not block.apart]
+    found = np.zeros((n_params, sum(block.rank for block in own)))
     first = 0
-    for block in blocks:
+    for block in own:
         found[block.cut, first : first + block.rank] = block.directions
         first += block.rank
     return found
@@ -245,20 +332,29 @@ def _changes(
     return found
 
 
-def references(hessian: Floats, blocks: Sequence[Penalised], penalty: Floats) -> Floats:
+def references(
+    objective: Objective | BinaryObjective,
+    solution: Solution,
+    blocks: Sequence[Penalised],
+    penalty: Floats,
+) -> Floats:
     """The penalty of each term that weighs as much as the data do, (m,).
 
     Parameters
     ----------
-    hessian : ndarray
-        (P, P) with the penalties.
+    solution : Solution
+        With the penalties.
     penalty : ndarray
         (m,) those penalties.
     """
     found = []
+    effects = _effects_at(objective, solution.params, blocks)
     for block, own in zip(blocks, penalty, strict=True):
-        information = -hessian[block.cut, block.cut] - own * block.matrix
-        data, prior = float(np.trace(information)), float(np.trace(block.matrix))
+        if block.apart and effects is not None:
+            data, prior = float((effects.information - own).sum()), float(block.rank)
+        else:
+            information = -solution.hessian[block.cut, block.cut] - own * block.matrix
+            data, prior = float(np.trace(information)), float(np.trace(block.matrix))
         found.append(max(data, 1e-8 * own * prior, 1e-12) / prior)
     return np.array(found)
 
@@ -303,7 +399,7 @@ def choose(
     m = len(blocks)
     estimated = np.array([block.fixed is None for block in blocks])
     open_ = estimated if outer is None else np.append(estimated, True)
-    middle = np.log(references(solution.hessian, blocks, values))
+    middle = np.log(references(objective, solution, blocks, values))
     low, high = middle - _RANGE, middle + _RANGE
     rho = np.log(np.maximum(values, 1e-300))
     given = rho.copy()
@@ -401,7 +497,11 @@ def _secant(rho: Floats, ratio: Floats, before: tuple[Floats, Floats] | None) ->
 
 def smoothed(objective: Target, blocks: Sequence[Penalised], values: Floats) -> Target:
     """Return the objective with these penalties."""
-    return objective.smoothed(total_penalty(blocks, values, objective.n_coef))
+    whole = total_penalty(blocks, values, objective.n_coef)
+    if isinstance(objective, BinaryObjective):
+        return objective.smoothed(whole)
+    own = [value for block, value in zip(blocks, values, strict=True) if block.apart]
+    return objective.smoothed(whole, precision=own[0] if own else None)
 
 
 def adjustment_of(
@@ -440,7 +540,7 @@ def adjustment_of(
         sign, size = np.linalg.slogdet(directions.T @ -found.hessian @ directions)
         if sign <= 0.0 or not ended_well(found):
             return None
-        values.append(-0.5 * size)
+        values.append(-0.5 * (size + found.apart))
     return Adjustment(
         form.kind, knots, np.array(values), None if form.kind == "probit" else float(unit[0])
     )
@@ -493,9 +593,15 @@ def curvature(
     return cov
 
 
-def without(found: Penalties, term: int, blocks: Sequence[Penalised], hessian: Floats) -> Floats:
+def without(
+    found: Penalties,
+    term: int,
+    blocks: Sequence[Penalised],
+    objective: Objective,
+    solution: Solution,
+) -> Floats:
     """Return the penalties with one term's variance at zero, (m,)."""
     values = found.values.copy()
-    limit = references(hessian, blocks, found.values)[term] * math.exp(_RANGE)
+    limit = references(objective, solution, blocks, found.values)[term] * math.exp(_RANGE)
     values[term] = max(limit, values[term])
     return values

@@ -476,7 +476,7 @@ def design_rows(design: Any, keep: NDArray[np.bool_]) -> Any:
     """The design's rows where ``keep`` is true."""
     arrays = {
         name: None if getattr(design, name) is None else getattr(design, name)[keep]
-        for name in ("y", "s", "X", "W", "kept", "index", "offset", "offset_select", "weights")
+        for name in BY_ROW
     }
     return replace(design, **arrays)
 

@@ -165,7 +165,7 @@ def _ratio(self: SelectionResults, term: int) -> float:
     if found.vanished[term]:
         return 0.0
     objective, climb, outer = _without_adjustment(self), _climber(self), model.outer()
-    values = without(found, term, blocks, self.solution.hessian)
+    values = without(found, term, blocks, objective, self.solution)
     own = smoothed(objective, blocks, values)
     there, free = climb(own, self.solution.params), _integrated(self)
     if outer is not None:  # the dependence goes where it is without the term
