@@ -146,7 +146,7 @@ def fit_penalised(
     blocks = self.blocks_of()
     _check_weights(self)
     if self._penalties is not None:
-        return self._fit_searched(start_params, "newton", penalty, options)
+        return _with_effects(self._fit_searched(start_params, "newton", penalty, options))
     values = np.array([1.0 if block.fixed is None else block.fixed for block in blocks])
     estimated = np.array([block.fixed is None for block in blocks])
     nothing = np.zeros(len(values), dtype=bool)
@@ -155,7 +155,7 @@ def fit_penalised(
     if outer is None and not estimated.any():
         fit = smoothed(self, values)._fit_searched(start_params, "newton", penalty, options)
         marginal_value = _marginal(fit, blocks, found, penalty)
-        return replace(fit, penalties=replace(found, marginal=marginal_value))
+        return _with_effects(replace(fit, penalties=replace(found, marginal=marginal_value)))
     if any(term.apart for term in self.design.penalised):
         rows = smoothed(self, values).rows
         coef = fit_independent(rows, link=self.link, penalty=penalty).params
@@ -185,9 +185,17 @@ def fit_penalised(
             again = smoothed(model, values, found.adjustment)
             fit = again._fit_searched(start, "newton", penalty, options)
         if _same(fit, solution):
-            return replace(fit, penalties=found)
+            return _with_effects(replace(fit, penalties=found))
         at = cast("SelectionModel", fit.model), fit.solution
-    return replace(fit, penalties=replace(found, values=values, converged=False))
+    return _with_effects(replace(fit, penalties=replace(found, values=values, converged=False)))
+
+
+def _with_effects(fit: Fit) -> Fit:
+    """The fit, whose model knows the effects of a factor that is apart."""
+    model = cast("SelectionModel", fit.model)
+    if any(term.apart for term in model.design.penalised):
+        model.effects = model.objective(fit.penalty).effects(fit.solution.params)
+    return fit
 
 
 def _joint(dependence: Any) -> bool:

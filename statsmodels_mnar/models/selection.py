@@ -36,6 +36,7 @@ from ..kernel.threads import as_users, one_thread
 from ..large.build import Execution, Frames, build
 from ..large.partitions import PartitionedObjective, PartitionedRows, Passes
 from ..optimize.binary import Independent, constants, fit_independent
+from ..optimize.levels import Effects
 from ..optimize.maximize import Method, as_optimizer, check_options, stops_early
 from ..optimize.objective import Adjustment, Objective
 from ..optimize.solution import Callback, Status, Step
@@ -69,6 +70,7 @@ class SelectionModel(GenericLikelihoodModel):
     _held_ridge: Floats | None = None  # of a refit under other weights
     _penalties: Floats | None = None  # of the penalised terms, once they are known
     _adjustment: Adjustment | None = None  # of the dependence beside them
+    effects: Effects | None = None  # of a fit, of the factor that is apart
     _quiet: bool = False  # one of many fits, whose warnings nobody could read
     _form_by_default: bool = False  # nobody named the normalization
     _default_normalization: ClassVar[Normalization] = "loading"
@@ -109,6 +111,7 @@ class SelectionModel(GenericLikelihoodModel):
     designs = scoring.designs
     _matrix = scoring._matrix
     offsets_for = scoring.offsets_for
+    levels_for = scoring.levels_for
     design_for = scoring.design_for
 
     def __init__(

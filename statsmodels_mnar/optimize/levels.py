@@ -42,6 +42,12 @@ class LevelSums:
     cross: Tensor  # (B, P, q) second derivatives in a parameter and an effect
 
 
+def added(parts: list[LevelSums]) -> LevelSums:
+    """Sums over several sets of rows."""
+    fields = ([getattr(part, name) for part in parts] for name in LevelSums.__slots__)
+    return LevelSums(*(torch.stack(field).sum(0) for field in fields))
+
+
 @dataclass(frozen=True, slots=True)
 class Eliminated:
     """What is left of the sums without the effects, at the effects that maximise them."""
@@ -63,6 +69,7 @@ class Eliminated:
 class Effects:
     """The effects at one parameter vector, as arrays."""
 
+    theta: Floats  # (P,)
     values: Floats  # (q,)
     information: Floats  # (q,)
     tangent: Floats  # (P, q)
@@ -70,12 +77,6 @@ class Effects:
     def covariance_trace(self, cov: Floats) -> float:
         """Sum of the variances, for the covariance (P, P) of the other parameters."""
         return float((1.0 / self.information).sum() + np.sum(cov * (self.tangent @ self.tangent.T)))
-
-    def variances(self, cov: Floats) -> Floats:
-        """(q,) variances of the effects."""
-        return 1.0 / self.information + np.einsum(
-            "pq,pq->q", self.tangent, cov @ self.tangent
-        )
 
 
 def schur(sums: LevelSums, effects: Tensor, precision: float) -> Eliminated:

@@ -363,7 +363,9 @@ def newton_batch(
     # From one point the rows' terms are the same for all members, whatever their weights.
     one_start = weights is not None and np.array_equal(starts, np.tile(starts[0], (len(starts), 1)))
     search = _Search(objective, theta, mask, weights, one_start=one_start)
-    if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
+    copied = isinstance(objective, Objective) and objective.rows.apart is None
+    zeros = 0.0 if weights is None else float((weights == 0.0).double().mean())
+    if copied and zeros > _MANY_ZEROS:
         search.leave_out_zeros()
     for iteration in range(maxiter + 1):
         search.finish(iteration, gtol, aim, last=iteration == maxiter)

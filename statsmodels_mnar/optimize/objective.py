@@ -568,6 +568,7 @@ class Objective(Likelihood):
     def _eliminated(self, theta: Tensor, weights: Tensor, members: int) -> Eliminated:
         apart = self.rows.apart
         assert apart is not None
+        theta = theta.expand(members, -1)
         start = self._memory.start(theta, apart.count, members)
 
         def sums(effects: Tensor) -> LevelSums:
@@ -583,15 +584,20 @@ class Objective(Likelihood):
         theta = self.as_theta(theta)[:1]
         found = self._eliminated(theta, self.rows.weight[None], 1)
         parts = (found.effects, found.information, found.tangent)
-        return Effects(*(part[0].cpu().numpy() for part in parts))
+        return Effects(*(part[0].cpu().numpy() for part in (theta, *parts)))
+
+    @one_thread()
+    def level_sums(self, theta: Floats, effects: Floats) -> LevelSums:
+        """Sums over the rows at theta, (P,), and any effects, (q,), without penalties."""
+        u = torch.as_tensor(effects, device=self.device)[None]
+        return LevelSums(*self._sums(self.as_theta(theta), 2, self.rows.weight[None], u))
 
     @one_thread()
     def information_at(self, theta: Floats, effects: Floats) -> tuple[Floats, float]:
         """The information without the effects, penalised, and log|D|, at any effects."""
         at, u = self.as_theta(theta), torch.as_tensor(effects, device=self.device)[None]
         assert self.rows.apart is not None
-        sums = LevelSums(*self._sums(at, 2, self.rows.weight[None], u))
-        found = schur(sums, u, self.rows.apart.precision)
+        found = schur(self.level_sums(theta, effects), u, self.rows.apart.precision)
         whole = self._penalised(
             at, Evaluation(found.value, found.score, found.hessian), self.totals()[None]
         )

@@ -359,7 +359,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         other = copy.copy(self)
         other._cache = {}
         known = self.__dict__.get("_summary_statistics_cache", {})
-        kept = ("llf", "llnull", "ignorable", "terms", "leverage")
+        kept = ("llf", "llnull", "ignorable", "terms", "leverage", "apart_edf")
         other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
         return other
 
@@ -520,6 +520,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         number = float(model.k_outcome + model.k_select + dependence - held)
         if self._has_terms:  # whose coefficients count as far as they are free
             number += float(self._leverage().sum() - model.estimated.sum())
+            number += shrinkage.apart_edf(self)
         return number
 
     @property

@@ -28,6 +28,7 @@ from ..post.intervals import Across, check_alpha
 from ..post.paths import Closed
 from ..post.tests import is_nested
 from ..types import Floats
+from .shrinkage import apart_edf
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -54,10 +55,33 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if not np.isfinite(cov).all() and self._is_likelihood:
         gamma, cov = _selection_apart(self)
     shrunk = _shrunk_covariance(self, select) if self._has_terms else None
-    return latent.exclusion(
+    test = latent.exclusion(
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
+    return _with_levels(self, test)
+
+
+def _with_levels(self: SelectionResults, test: ExclusionTest) -> ExclusionTest:
+    """The test with the effects of a factor that is apart, where it is an instrument.
+
+    The two Wald statistics are added: effects given the other instruments are all but independent
+    of these.
+    """
+    effects, terms = self.model.effects, self.model.design.penalised
+    own = [term for term in terms if term.apart and term.equation == "select"]
+    both = {term.column for term in terms if term.kind == "re" and term.equation == "outcome"}
+    if effects is None or not own or own[0].column in both:
+        return test
+    keep = self.model.estimated
+    moves, d = effects.tangent[keep], effects.information
+    shift = moves @ (d * effects.values)
+    whole = -self._hessian() + (moves * d) @ moves.T  # with the effects, before these are eliminated
+    statistic = float(d @ effects.values**2 - shift @ np.linalg.solve(whole, shift))
+    statistic += test.statistic if test.df else 0.0
+    df = test.df + max(1, round(apart_edf(self)))
+    pvalue = float(stats.chi2.sf(statistic, df))
+    return ExclusionTest((*test.columns, own[0].name), statistic, df, pvalue, test.offset)
 
 
 def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
@@ -133,13 +157,30 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         return latent.likelihood_ratio(self.llf, self._ll_ignorable())
     if method == "score":
         return latent.score(
-            self.model.rows,
+            _rows_apart(self),
             self._fit_info.independent,
             link=self.model.link,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
     return latent.wald(float(np.asarray(self.params)[-1]), variance)
+
+
+def _rows_apart(self: SelectionResults) -> Any:
+    """The rows; effects of a factor that is no columns are offsets, as without dependence.
+
+    Where they are in the outcome the score test is conservative: it is not projected on them.
+    """
+    rows, objective = self.model.rows, self.model.objective()
+    apart = getattr(rows, "apart", None)
+    if apart is None:
+        return rows
+    free = np.zeros(objective.n_params - objective.n_coef)
+    effects = objective.effects(np.concatenate([self._fit_info.independent.params, free]))
+    own = rows.level.new_tensor(effects.values, dtype=rows.X.dtype)[rows.level]
+    name = "offset" if apart.equation == "outcome" else "offset_select"
+    moved = {name: getattr(rows, name) + own}
+    return replace(rows, apart=None, level=None, **moved)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:

@@ -19,6 +19,7 @@ from scipy.special import ndtri
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign, refuse_partitioned
 from ..design.sources import find_source
+from ..design.terms import level_codes
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
@@ -88,11 +89,12 @@ class FramePredictor:
             known = read and offset is not None
             offsets.append(as_floats(frame[offset], str(offset)) if known else None)
         values = {}
+        level = level_codes([term for spec in self.specs for term in spec.penalised], frame)
         for q in self.quantities:
             used = [q.which in need for _, _, need in self._equations()]
             X, W = (v if u else None for v, u in zip(parts, used, strict=True))
             a, b = (v if u else None for v, u in zip(offsets, used, strict=True))
-            values[q.which] = q.value(Designs(X, W, a, b)) if len(frame) else np.empty(0)
+            values[q.which] = q.value(Designs(X, W, a, b, level)) if len(frame) else np.empty(0)
         return pd.DataFrame(values, index=frame.index)
 
 
@@ -252,7 +254,7 @@ def predict(
         at = without_levels(self.model.designs(**keywords), terms)
         values = averaged(self.model.quantity(self.params, which), terms).value(at)
     else:
-        values = self.model.predict(self.params, **keywords)
+        values = self.model.quantity(self.params, which).value(self.model.designs(**keywords))
     if index is not None and len(index) == len(values):
         return pd.Series(values, index=index)
     return values
@@ -351,9 +353,11 @@ def _inputs(
         transform = transform and not design.takes_designs(exog, exog_select)
         if not (formulas and transform and exog_select is None):
             design.check_columns(exog, exog_select)
+    level = None
     if exog is not None and transform and formulas and exog_select is None:
         exog = as_frame(exog)
         offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
+        level = self.model.levels_for(exog)
         exog, exog_select = self.model.design_for(exog, which)
     index = None
     for frame in (exog, exog_select):
@@ -365,6 +369,7 @@ def _inputs(
         "which": which,
         "offset": offset,
         "offset_select": offset_select,
+        "level": level,
     }
     return keywords, index
 

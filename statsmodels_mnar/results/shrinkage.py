@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ..design.terms import PenalisedTerm, Spline
+from ..optimize.levels import Effects, added, schur
 from ..optimize.maximize import maximize
 from ..optimize.penalties import choose, curvature, marginal, smoothed, without
 from ..post.covariance import invert
@@ -61,7 +62,8 @@ def _facts(self: SelectionResults) -> TermFacts:
     assert found is not None
     blocks, values = model.blocks_of(), found.values
     free = self._leverage()
-    edf = np.array([float(free[block.cut].sum()) for block in blocks])
+    edf = np.array([apart_edf(self) if block.apart else float(free[block.cut].sum())
+                    for block in blocks])  # fmt: skip
     cov = curvature(_without_adjustment(self), self.solution, _integrated(self), blocks, found,
                     _climber(self), model.outer())  # fmt: skip
     flat = [_flat(self, term, block.cut, own) for term, block, own in
@@ -95,35 +97,51 @@ def leverage(self: SelectionResults) -> Floats:
     E is the expected information at the estimates, as in mgcv; the observed one where that is not
     positive definite.
     """
-    return self._once("leverage", lambda: _free_shares(self))  # outlives the data
+    return self._once("leverage", lambda: _free_shares(self)[0])  # outlives the data
 
 
-def _free_shares(self: SelectionResults) -> Floats:
+def apart_edf(self: SelectionResults) -> float:
+    """Effective degrees of freedom of the effects that are apart; zero without any."""
+    return self._once("apart_edf", lambda: _free_shares(self)[1])
+
+
+def _free_shares(self: SelectionResults) -> tuple[Floats, float]:
+    """Effective degrees of freedom of the parameters, and of effects that are apart."""
     model, keep = self.model, self.model.estimated
     whole = np.zeros((len(keep), len(keep)))
     objective = model.objective()
     if objective.smoothing is not None:
         whole = objective.smoothing
     penalty = whole[np.ix_(keep, keep)]
-    found = np.zeros(len(keep))
-    for information in (_expected(self), -self._hessian() - penalty):
+    found, beside = np.zeros(len(keep)), 0.0
+    observed = -self._hessian() - penalty
+    for information, effects in (_expected(self), (observed, model.effects)):
         inverse = invert(information + penalty)
         if np.isfinite(inverse).all():
-            found[keep] = np.einsum("ij,ji->i", inverse, information)
-            return found
+            found[keep] = 1.0 - np.einsum("ij,ji->i", inverse, penalty)
+            if effects is not None and objective.rows.apart is not None:
+                cov = np.zeros((len(keep), len(keep)))
+                cov[np.ix_(keep, keep)] = inverse
+                prior = objective.rows.apart.precision
+                beside = len(effects.values) - prior * effects.covariance_trace(cov)
+            return found, beside
     found[keep] = np.nan
-    return found
+    return found, np.nan if model.effects is not None else 0.0
 
 
-def _expected(self: SelectionResults) -> Floats:
-    """Expected information of the estimated parameters: every row with all that it could show."""
+def _expected(self: SelectionResults) -> tuple[Floats, Effects | None]:
+    """Expected information of the estimated parameters: every row with all that it could show.
+
+    Effects that are apart are eliminated; with them their own information.
+    """
     model = self.model
     design, n = model.design, model.design.nobs
     cases = [("p11", 1.0, 1.0), ("p01", 0.0, 1.0), (None, 0.5, 0.0)]
-    selected = [model.predict(self.params, which=which) for which in ("p11", "p01")]
+    selected = [model.quantity(self.params, which).value(model.designs(which))
+                for which in ("p11", "p01")]  # fmt: skip
     shares = [*selected, np.clip(1.0 - selected[0] - selected[1], 0.0, 1.0)]
-    total = np.zeros((len(model.estimated),) * 2)
-    theta = model.expand(self.params)
+    theta, keep = model.expand(self.params), np.ix_(model.estimated, model.estimated)
+    total, levels = np.zeros((len(theta),) * 2), []
     for (_, y, s), share in zip(cases, shares, strict=True):
         rows = model.rows_of(
             replace(
@@ -131,10 +149,20 @@ def _expected(self: SelectionResults) -> Floats:
                 weight_kind="prob_weights",
             )
         )  # fmt: skip
-        at = model.objective().with_rows(rows).evaluate(theta, 2)
+        own = model.objective().with_rows(replace(rows, apart=model.rows.apart))
+        if model.effects is not None:
+            levels.append(own.level_sums(theta, model.effects.values))
+            continue
+        at = own.evaluate(theta, 2)
         assert at.hessian is not None
         total -= at.hessian[0].cpu().numpy()
-    return total[np.ix_(model.estimated, model.estimated)]
+    if model.effects is None:
+        return total[keep], None
+    sums = added(levels)
+    found = schur(sums, sums.pull, model.rows.apart.precision)
+    parts = (found.effects, found.information, found.tangent)
+    effects = Effects(theta, *(part[0].cpu().numpy() for part in parts))
+    return -found.hessian[0].cpu().numpy()[keep], effects
 
 
 def _without_adjustment(self: SelectionResults) -> Objective:
@@ -315,15 +343,26 @@ def group_effects(self: SelectionResults, term: str, alpha: float = 0.05) -> pd.
     check_alpha(alpha)
     found = term_named(self, term, "re")
     assert not isinstance(found.basis, Spline)
-    cut = _position(self, found)
-    effect = np.asarray(self.params)[cut]
-    se = np.sqrt(np.diag(np.asarray(self.cov_params_default)[cut, cut]))
+    effect, se = _effects_of(self, found)
     reach = stats.norm.ppf(1.0 - alpha / 2.0) * se
     table = pd.DataFrame(
         {"effect": effect, "se": se, "ci_lower": effect - reach, "ci_upper": effect + reach},
         index=pd.Index(found.basis.levels, name=found.column),
     )
     return table.sort_values("effect", kind="stable")
+
+
+def _effects_of(self: SelectionResults, term: PenalisedTerm) -> tuple[Floats, Floats]:
+    """Effects of the levels of a term, and their standard errors."""
+    cov = np.asarray(self.cov_params_default)
+    if term.apart:
+        apart, keep = self.model.effects, self.model.estimated
+        assert apart is not None
+        moves = apart.tangent[keep]
+        variance = 1.0 / apart.information + np.einsum("pq,pq->q", moves, cov @ moves)
+        return apart.values, np.sqrt(variance)
+    cut = _position(self, term)
+    return np.asarray(self.params)[cut], np.sqrt(np.diag(cov[cut, cut]))
 
 
 def smooth_curve(
@@ -446,7 +485,7 @@ def shrunk(self: SelectionResults) -> tuple[Shrunk, ...]:
     if found is None:
         return ()
     return tuple(
-        Shrunk(term.equation, term.columns, 0.0 if gone else float(value) ** -0.5)
+        Shrunk(term.equation, term.columns, 0.0 if gone else float(value) ** -0.5, term.apart)
         for term, value, gone in zip(
             self.model.design.penalised, found.values, found.vanished, strict=True
         )
@@ -473,7 +512,7 @@ def without_levels(at: Designs, terms: tuple[Shrunk, ...]) -> Designs:
         if matrix is not None:
             block = matrix[:, term.columns]
             block[~np.isnan(block)] = 0.0
-    return replace(at, X=X, W=W)
+    return replace(at, X=X, W=W, level=None)
 
 
 def kinds(self: SelectionResults) -> dict[str, str]:
