@@ -501,7 +501,6 @@ def _with_columns(
     return np.hstack([matrix, all_columns(terms, frame)]), names
 
 
-
 def selection_name(outcome: Formula, select: Formula) -> str:
     """Return the name of the selection indicator, or of "the outcome is observed"."""
     return f"{outcome.lhs}_observed" if select.lhs is None else select.lhs

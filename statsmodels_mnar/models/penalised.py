@@ -28,6 +28,7 @@ from ..optimize.penalties import (
     adjustment_of,
     choose,
     marginal,
+    tilted,
     total_penalty,
 )
 from ..optimize.solution import Solution
@@ -42,6 +43,9 @@ _ROUNDS = 4  # of a search and the penalties at its maximum
 _SAME = 1e-3  # standard errors by which two maxima may differ
 _FARTHEST = 3.0  # atanh of the error correlation up to which the marginal likelihood is followed
 _NEARLY = 1e-4  # standard errors to the maxima between which the adjustment is interpolated
+_TRIED = np.array([-2.5, -1.7, -1.0, -0.4, 0.0, 0.4, 1.0, 1.7, 2.5])  # atanh(error_corr)
+_NEIGHBOUR = 0.5  # the same, beyond which another hump may lie
+_SOME_LEVELS = 1_000  # on which the estimation begins where there are four times as many
 _ROUGHLY = 0.05  # slope of the marginal likelihood at which penalties of the equations apart end
 
 
@@ -161,7 +165,7 @@ def fit_penalised(
         coef = fit_independent(rows, link=self.link, penalty=penalty).params
     else:
         values, coef = _apart(self, values, penalty)
-    at = _begun(smoothed(self, values), coef, penalty, options, outer)
+    at = _begun(self, values, coef, penalty, options, outer)
     for _ in range(_ROUNDS):
         if at is None:
             fit = smoothed(self, values)._fit_searched(start_params, "newton", penalty, options)
@@ -169,6 +173,8 @@ def fit_penalised(
                 break
             at = cast("SelectionModel", fit.model), fit.solution
         model, solution = at
+        if model._penalties is not None:
+            values = model._penalties
         held = outer_of(model) and outer
         objective = smoothed(model, values).objective(penalty)
         climb = _climber(model, options, held)
@@ -179,7 +185,10 @@ def fit_penalised(
         if outer is not None:  # at a bound too, where the dependence is no parameter any more
             found = replace(found, adjustment=_adjustment(self, values, solution, penalty))
         chosen = smoothed(self, values, found.adjustment)
-        fit = chosen._fit_searched(start_params, "newton", penalty, options)
+        known = start_params
+        if held is not None and _only_hump(chosen, solution, penalty):
+            known = solution.params[model.estimated]
+        fit = chosen._fit_searched(known, "newton", penalty, options)
         if not _as_high(fit, solution, model, found, penalty):  # no fit is below a point seen
             start = solution.params[model.estimated]
             again = smoothed(model, values, found.adjustment)
@@ -215,6 +224,7 @@ def _integrated(self: SelectionModel, outer: Outer | None) -> NDArray[np.bool_]:
 
 def _begun(
     self: SelectionModel,
+    values: Floats,
     coef: Floats,
     penalty: float,
     options: dict[str, Any],
@@ -229,8 +239,12 @@ def _begun(
     if count > 1 or (count == 1 and spec.form.at_corr(np.zeros(1)) is None):
         return None
     start = np.append(coef, spec.values(np.zeros(count)))
-    solution = _climber(self, options, outer)(self.objective(penalty), start)
-    return (self, solution) if solution.status.converged else None
+    apart = smoothed(self, values).rows.apart
+    if apart is not None and apart.count >= 4 * _SOME_LEVELS:
+        values, start = _on_some_levels(self, values, start, penalty, options, outer)
+    model = smoothed(self, values)
+    solution = _climber(model, options, outer)(model.objective(penalty), start)
+    return (model, solution) if solution.status.converged else None
 
 
 def _climber(
@@ -252,7 +266,61 @@ def _adjustment(
         chunks = maximize_many(objective, starts, free=free, aim=_NEARLY)
         return [each for chunk in chunks for each in chunk]
 
-    return adjustment_of(objective, solution, self.blocks_of(), climb)
+    apart = objective.rows.apart
+    if apart is None or apart.count <= _SOME_LEVELS:
+        return adjustment_of(objective, solution, self.blocks_of(), climb)
+    part, times = objective.sample_levels(_SOME_LEVELS), apart.count / _SOME_LEVELS
+    found = adjustment_of(part, solution, self.blocks_of(), climb, times)
+    return None if found is None else tilted(found, objective, solution)
+
+
+def _only_hump(self: SelectionModel, solution: Solution, penalty: float) -> bool:
+    """Whether, on a part of many levels, the likelihood is largest where it was maximised.
+
+    The search among samples of rows, which tear levels apart, is then left out.
+    """
+    objective = self.objective(penalty)
+    apart, adjustment = objective.rows.apart, objective.rows.adjustment
+    if apart is None or apart.count < 4 * _SOME_LEVELS or adjustment is None:
+        return False
+    share = _SOME_LEVELS / apart.count
+    part = objective.sample_levels(_SOME_LEVELS)
+    part = part.smoothed(
+        part.rows.smoothing, replace(adjustment, values=share * adjustment.values)
+    )
+    form, last = objective.form, objective.n_coef
+    there = form.atcorr(solution.params[last:])
+    places = form.at_corr(np.append(_TRIED, there))
+    assert places is not None
+    starts = np.tile(solution.params, (len(places), 1))
+    starts[:, last] = places
+    free = self.estimated
+    free[last] = False
+    chunks = maximize_many(part, starts, free=free, aim=_NEARLY)
+    values = np.array([each.value for chunk in chunks for each in chunk])
+    far = np.abs(_TRIED - there) > _NEIGHBOUR
+    return bool(abs(there) < _FARTHEST and values[:-1][far].max(initial=-np.inf) < values[-1])
+
+
+def _on_some_levels(
+    self: SelectionModel,
+    values: Floats,
+    start: Floats,
+    penalty: float,
+    options: dict[str, Any],
+    outer: Outer | None,
+) -> tuple[Floats, Floats]:
+    """Penalties and estimates from the rows of a part of the levels, to begin with."""
+    part = smoothed(self, values).objective(penalty).sample_levels(_SOME_LEVELS)
+    climb, free = _climber(self, options, outer), _integrated(self, outer)
+    solution = climb(part, start)
+    if not solution.status.converged:
+        return values, start
+    blocks = [replace(b, rank=_SOME_LEVELS) if b.apart else b for b in self.blocks_of()]
+    solution, found = choose(part, solution, free, blocks, values, climb, outer, slope=_ROUGHLY)
+    if not found.converged or found.vanished.any():  # of all levels a variance may be left
+        return values, start
+    return found.values, solution.params
 
 
 def _check_weights(self: SelectionModel) -> None:

@@ -426,6 +426,20 @@ class Objective(Likelihood):
             rows = replace(rows, adjustment=replace(adjustment, values=values))
         return self.with_rows(rows)
 
+    def sample_levels(self, count: int) -> Objective:
+        """The objective on the rows of so many levels of the factor that is apart."""
+        apart, level = self.rows.apart, self.rows.level
+        assert apart is not None
+        assert level is not None
+        chosen = np.zeros(apart.count, dtype=bool)
+        chosen[sample_positions(apart.count, count)] = True
+        found, codes = np.cumsum(chosen) - 1, level.cpu().numpy()
+        rows = self.rows.take(np.flatnonzero(chosen[codes]))
+        assert rows.level is not None
+        own = torch.as_tensor(found, device=rows.device)[rows.level]
+        apart = replace(apart, count=int(chosen.sum()))
+        return self.with_rows(replace(rows, level=own, apart=apart))
+
     def with_rows(self, rows: Rows) -> Objective:
         """Other rows under the same form."""
         return self._changed(rows, self.form)
@@ -569,13 +583,18 @@ class Objective(Likelihood):
         apart = self.rows.apart
         assert apart is not None
         theta = theta.expand(members, -1)
+        own = weights.data_ptr() == self.rows.weight.data_ptr()
+        key = (apart, self.form, self.rows.weight.data_ptr()) if own else None
+        known = self._memory.known(theta, key) if own else None
+        if known is not None:
+            return known
         start = self._memory.start(theta, apart.count, members)
 
         def sums(effects: Tensor) -> LevelSums:
             return LevelSums(*self._sums(theta, 2, weights, effects))
 
         found = eliminate(sums, start, apart.precision)
-        self._memory.keep(theta, found)
+        self._memory.keep(theta, found, key)
         return found
 
     @one_thread()

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -509,6 +509,7 @@ def adjustment_of(
     solution: Solution,
     blocks: Sequence[Penalised],
     climb: Callable[[Objective, Floats], list[Solution]],
+    times: float = 1.0,
 ) -> Adjustment | None:
     """What integrating out the penalised directions adds to the log-likelihood, by the dependence.
 
@@ -520,6 +521,8 @@ def adjustment_of(
         The maximum at the dependence near which the adjustment is to be the most exact.
     climb : callable
         (B, P) starts, whose dependence stays -> the maxima in the other parameters.
+    times : float
+        What is found is multiplied by, where the objective is that of a part of the levels.
     """
     form, last = objective.form, objective.n_coef
     reach = _CLOSE * np.arange(-2.0, 3.0)
@@ -540,10 +543,23 @@ def adjustment_of(
         sign, size = np.linalg.slogdet(directions.T @ -found.hessian @ directions)
         if sign <= 0.0 or not ended_well(found):
             return None
-        values.append(-0.5 * (size + found.apart))
+        values.append(-0.5 * (size + times * found.apart))
     return Adjustment(
         form.kind, knots, np.array(values), None if form.kind == "probit" else float(unit[0])
     )
+
+
+def tilted(adjustment: Adjustment, objective: Objective, solution: Solution) -> Adjustment:
+    """Return the adjustment with a line added, so that its sum with the objective is flat there.
+
+    Of one that comes from a part of the levels: the whole has its maximum where it was found.
+    """
+    score = objective.evaluate(solution.params, 1).score
+    assert score is not None
+    at = solution.params[objective.n_coef :]
+    slope = -float(score[0, -1]) - float(adjustment.at(at)[1, 0])
+    by_u = slope / float(objective.form.corr_slope(at)[0])
+    return replace(adjustment, values=adjustment.values + by_u * adjustment.knots)
 
 
 def curvature(

@@ -276,8 +276,9 @@ class Designs:
         return len(self.X if self.X is not None else self.W)  # type: ignore[arg-type]
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Designs:
-        parts = (self.X, self.W, self.offset, self.offset_select, self.level)
-        return Designs(*(None if part is None else part[rows] for part in parts))
+        parts = (self.X, self.W, self.offset, self.offset_select)
+        level = None if self.level is None else self.level[rows]
+        return Designs(*(None if part is None else part[rows] for part in parts), level)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,7 +306,8 @@ class LevelEffects:
         """(q,) slopes summed over the rows of each level."""
         known = np.zeros(len(at), dtype=bool) if at.level is None else at.level >= 0
         level = np.zeros(0, dtype=np.int64) if at.level is None else at.level[known]
-        return np.bincount(level, slope[known], minlength=len(self.values))
+        found: Floats = np.bincount(level, slope[known], len(self.values)).astype(float)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,8 +387,10 @@ class Shrunk:
         if design is None:
             return np.zeros(len(at))
         if self.apart:
-            return np.where(at.level >= 0, 0.0, self.sd) if at.level is not None else (
-                np.full(len(at), self.sd)
+            return (
+                np.where(at.level >= 0, 0.0, self.sd)
+                if at.level is not None
+                else (np.full(len(at), self.sd))
             )
         return np.where(design[:, self.columns].any(axis=1), 0.0, self.sd)
 

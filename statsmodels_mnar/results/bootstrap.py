@@ -16,6 +16,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
+from ..design.data import BY_ROW
 from ..large.partitions import cluster_weights, row_weights
 from ..optimize.maximize import as_optimizer, stops_early
 from ..optimize.solution import Solution, Status

@@ -59,26 +59,37 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
-    return _with_levels(self, test)
+    return _with_levels(self, test, found.directions)
 
 
-def _with_levels(self: SelectionResults, test: ExclusionTest) -> ExclusionTest:
+def _with_levels(self: SelectionResults, test: ExclusionTest, directions: Floats) -> ExclusionTest:
     """The test with the effects of a factor that is apart, where it is an instrument.
 
-    The two Wald statistics are added: effects given the other instruments are all but independent
-    of these.
+    The joint statistic is that of the directions and that of the effects given these. Effects have
+    the covariance D^(-1) + T'VT, T their tangent and V the covariance of the parameters, of which
+    given the directions W is left: their statistic has the inverse by Woodbury's formula.
     """
-    effects, terms = self.model.effects, self.model.design.penalised
+    apart, terms = self.model.effects, self.model.design.penalised
     own = [term for term in terms if term.apart and term.equation == "select"]
     both = {term.column for term in terms if term.kind == "re" and term.equation == "outcome"}
-    if effects is None or not own or own[0].column in both:
+    if apart is None or not own or own[0].column in both:
         return test
-    keep = self.model.estimated
-    moves, d = effects.tangent[keep], effects.information
-    shift = moves @ (d * effects.values)
-    whole = -self._hessian() + (moves * d) @ moves.T  # with the effects, before these are eliminated
-    statistic = float(d @ effects.values**2 - shift @ np.linalg.solve(whole, shift))
-    statistic += test.statistic if test.df else 0.0
+    V = np.asarray(self.cov_params_default)
+    T, d = apart.tangent[self.model.estimated], apart.information
+    effects, statistic = apart.values, 0.0
+    if test.df:
+        p, k = self.model.k_outcome, self.model.k_select
+        R = np.hstack([np.zeros((len(directions), p)), directions,
+                       np.zeros((len(directions), len(V) - p - k))])  # fmt: skip
+        projected = V @ R.T @ np.linalg.inv(R @ V @ R.T)
+        effects = effects - T.T @ (projected @ (R @ np.asarray(self.params)))
+        V = V - projected @ R @ V
+        statistic = test.statistic
+    size, vectors = np.linalg.eigh(0.5 * (V + V.T))
+    low = (vectors * np.sqrt(np.maximum(size, 0.0))).T @ T  # (P, q), whose square is T'WT
+    pull = low @ (d * effects)
+    inner = np.eye(len(low)) + (low * d) @ low.T
+    statistic += float(d @ effects**2 - pull @ np.linalg.solve(inner, pull))
     df = test.df + max(1, round(apart_edf(self)))
     pvalue = float(stats.chi2.sf(statistic, df))
     return ExclusionTest((*test.columns, own[0].name), statistic, df, pvalue, test.offset)

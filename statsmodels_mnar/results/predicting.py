@@ -204,8 +204,8 @@ def zero_row(at: Designs, constant: Floats) -> Designs:
     p = 0 if at.X is None else at.X.shape[1]
     X = None if at.X is None else np.where(constant[:p], at.X, 0.0)
     W = None if at.W is None else np.where(constant[-at.W.shape[1] :], at.W, 0.0)
-    offsets = (None if v is None else np.zeros(1) for v in (at.offset, at.offset_select))
-    return replace(at, X=X, W=W, **dict(zip(("offset", "offset_select"), offsets, strict=True)))
+    a, b = (None if v is None else np.zeros(1) for v in (at.offset, at.offset_select))
+    return replace(at, X=X, W=W, offset=a, offset_select=b)
 
 
 # -- predictions of a fitted selection model -------------------------------------------------------

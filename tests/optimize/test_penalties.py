@@ -274,7 +274,8 @@ def test_the_dependence_follows_the_exact_integral_over_small_groups():
 def test_an_adjustment_and_its_derivatives():
     knots = np.linspace(-2.0, 2.0, 17)
     for unit in (None, 1.8):
-        found = Adjustment("loading" if unit else "probit", knots, np.cos(0.5 * np.pi * knots), unit)
+        values = np.cos(0.5 * np.pi * knots)
+        found = Adjustment("loading" if unit else "probit", knots, values, unit)
         place = (lambda u: u) if unit is None else (lambda u: 1.8 * np.sinh(u))
         theta = place(np.array([-2.5, -0.7, 0.0, 1.1, 3.0]))
         value, slope, bend = found.at(theta)
