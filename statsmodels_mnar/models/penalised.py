@@ -71,7 +71,7 @@ def smoothed(
     other._adjustment = adjustment
     other._form_by_default = self._form_by_default
     if self._rows is not None:
-        other._rows = penalised_rows(other, cast(Rows, self._rows))
+        other._rows = penalised_rows(other, self._rows)
     return other
 
 
@@ -285,9 +285,7 @@ def _only_hump(self: SelectionModel, solution: Solution, penalty: float) -> bool
         return False
     share = _SOME_LEVELS / apart.count
     part = objective.sample_levels(_SOME_LEVELS)
-    part = part.smoothed(
-        part.rows.smoothing, replace(adjustment, values=share * adjustment.values)
-    )
+    part = part.smoothed(part.rows.smoothing, replace(adjustment, values=share * adjustment.values))
     form, last = objective.form, objective.n_coef
     there = form.atcorr(solution.params[last:])
     places = form.at_corr(np.append(_TRIED, there))

@@ -23,12 +23,13 @@ from ..kernel.forms import Form
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
+from ..tools import check_alpha
 from ..types import Floats
-from .intervals import Across, Targets, check_alpha
+from .intervals import Across, Targets
 
 Which = Literal[
-    "mean", "linear", "prob-select", "linear-select", "mean-selected", "mean-unselected",
-    "p11", "p10", "p01", "p00",
+    "mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00",
+    "linear", "linear-select",
 ]  # fmt: skip
 WHICH: tuple[str, ...] = get_args(Which)
 INDICES = frozenset({"linear", "linear-select"})  # the others are probabilities
@@ -277,8 +278,8 @@ class Designs:
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Designs:
         parts = (self.X, self.W, self.offset, self.offset_select)
-        level = None if self.level is None else self.level[rows]
-        return Designs(*(None if part is None else part[rows] for part in parts), level)
+        X, W, a, b = (None if part is None else part[rows] for part in parts)
+        return Designs(X, W, a, b, None if self.level is None else self.level[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

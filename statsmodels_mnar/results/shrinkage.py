@@ -17,8 +17,8 @@ from ..optimize.levels import Effects, added, schur
 from ..optimize.maximize import maximize
 from ..optimize.penalties import choose, curvature, marginal, smoothed, without
 from ..post.covariance import invert
-from ..post.intervals import check_alpha
 from ..post.prediction import Designs, Shrunk
+from ..tools import check_alpha
 from ..types import Floats
 from .drawing import FAINT, axes_of, draw_intervals
 
@@ -158,8 +158,9 @@ def _expected(self: SelectionResults) -> tuple[Floats, Effects | None]:
         total -= at.hessian[0].cpu().numpy()
     if model.effects is None:
         return total[keep], None
-    sums = added(levels)
-    found = schur(sums, sums.pull, model.rows.apart.precision)
+    sums, apart = added(levels), model.rows.apart
+    assert apart is not None
+    found = schur(sums, sums.pull, apart.precision)
     parts = (found.effects, found.information, found.tangent)
     effects = Effects(theta, *(part[0].cpu().numpy() for part in parts))
     return -found.hessian[0].cpu().numpy()[keep], effects
