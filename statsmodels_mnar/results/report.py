@@ -443,6 +443,12 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     >>> bool((again.params == results.params).all())
     True
     """
+    apart = [term.name for term in self.model.design.penalised if term.apart]
+    if apart:
+        raise ValueError(
+            f"{apart[0]} has so many levels that the effects of its levels are not stored in files "
+            "of results; pickle the results instead"
+        )
     text = as_json(fit_record(self))
     if path is not None:
         write_whole(Path(path), text)
