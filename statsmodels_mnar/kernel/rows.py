@@ -257,7 +257,7 @@ class Rows:
     apart: Apart | None = None
 
     @property
-    def _by_row(self) -> tuple[str, ...]:
+    def row_fields(self) -> tuple[str, ...]:
         """Fields with a value for each row, but for weight and order."""
         return BY_ROW if self.level is None else (*BY_ROW, "level")
 
@@ -391,7 +391,7 @@ class Rows:
         weight = self.weight[index]
         return replace(
             self,
-            **{name: getattr(self, name)[..., index] for name in self._by_row},
+            **{name: getattr(self, name)[..., index] for name in self.row_fields},
             weight=weight,
             order=self.order[index].argsort().argsort(),
             segments=tuple(segments),
@@ -403,7 +403,9 @@ class Rows:
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of the same columns one after the other, sorted by kind again."""
         first = parts[0]
-        pieces: dict[str, list[Tensor]] = {name: [] for name in (*first._by_row, "weight", "order")}
+        pieces: dict[str, list[Tensor]] = {
+            name: [] for name in (*first.row_fields, "weight", "order")
+        }
         starts = np.cumsum([0, *(rows.n for rows in parts)])
         segments: list[tuple[Kind, int, int]] = []
         end = 0
@@ -428,7 +430,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in (*self._by_row, *_PACKED))
+        return sum(getattr(self, name).nbytes for name in (*self.row_fields, *_PACKED))
 
     @property
     def nbytes_of_one(self) -> int:
@@ -477,7 +479,7 @@ class Rows:
         for kind, first, last in self.segments:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
-                parts = {name: getattr(self, name)[..., cut] for name in self._by_row}
+                parts = {name: getattr(self, name)[..., cut] for name in self.row_fields}
                 yield Block(kind=kind, start=start, factors=self.factors, **parts)
 
     @one_thread()

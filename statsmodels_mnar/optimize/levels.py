@@ -111,13 +111,13 @@ def eliminate(sums: Callable[[Tensor], LevelSums], start: Tensor, precision: flo
     raise AssertionError  # the loop returns
 
 
+@dataclass(slots=True, eq=False)
 class Memory:
     """Where the last evaluations ended: the next one starts on the tangent of the nearest."""
 
-    def __init__(self) -> None:
-        self.theta: Tensor | None = None  # (M, P)
-        self.ended: Eliminated | None = None
-        self.key: object = None  # what else they depend on
+    theta: Tensor | None = None  # (M, P)
+    ended: Eliminated | None = None
+    key: object = None  # what else they depend on
 
     def known(self, theta: Tensor, key: object) -> Eliminated | None:
         """What the last evaluation found, if it was this one."""

@@ -599,7 +599,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         if self._is_likelihood:
             _ = self.llnull, summary.independence(self)
         if self._has_terms:
-            _ = self._term_facts(), self._leverage()
+            _ = self._term_facts(), self._leverage(), shrinkage.apart_edf(self)
         super().remove_data()
         self.model.remove_data()
 

@@ -102,6 +102,8 @@ def leverage(self: SelectionResults) -> Floats:
 
 def apart_edf(self: SelectionResults) -> float:
     """Effective degrees of freedom of the effects that are apart; zero without any."""
+    if self.model.effects is None:
+        return 0.0
     return self._once("apart_edf", lambda: _free_shares(self)[1])
 
 

@@ -47,9 +47,7 @@ def test_effects_apart_are_no_parameters(both):
 def test_estimates_errors_and_penalties_are_those_of_columns(both):
     columns, apart = both
     names = apart.params.index
-    np.testing.assert_allclose(
-        (columns.params[names] - apart.params) / apart.bse, 0.0, atol=2e-4
-    )
+    np.testing.assert_allclose((columns.params[names] - apart.params) / apart.bse, 0.0, atol=2e-4)
     np.testing.assert_allclose(columns.bse[names], apart.bse, rtol=2e-4)
     assert apart.llf == pytest.approx(columns.llf, abs=2e-3)
     assert apart.llindep == pytest.approx(columns.llindep, abs=1.0)  # at other penalties
