@@ -87,6 +87,7 @@ class PartitionedDesign:
     n_partitions: int
     has_constant: bool  # the outcome design spans one
     penalised: tuple[Any, ...] = ()  # terms, of which rows in partitions have none
+    levels: None = None
 
     @property
     def nobs(self) -> int:

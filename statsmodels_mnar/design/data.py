@@ -18,7 +18,16 @@ from ..errors import DesignError, listing
 from ..types import Floats, Mask
 from .formula import Formula, Wanted, parse
 from .specs import FormulaSpec, check_types, evaluate_left, evaluate_right
-from .terms import PenalisedTerm, Terms, all_columns, learn_all, plain_values, read_terms
+from .terms import (
+    PenalisedTerm,
+    Terms,
+    all_columns,
+    learn_all,
+    level_codes,
+    plain_values,
+    read_terms,
+    set_apart,
+)
 from .values import (
     Dropped,
     Missing,
@@ -69,7 +78,7 @@ class Counts(NamedTuple):
 
 
 # The fields of a design that have a value for each row.
-_BY_ROW = ("y", "s", "X", "W", "index", "kept", "offset", "offset_select", "weights")
+BY_ROW = ("y", "s", "X", "W", "index", "kept", "offset", "offset_select", "weights", "levels")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +107,7 @@ class Design:
     weight_kind: WeightKind | None = None
     dropped: Dropped = field(default_factory=Dropped)
     penalised: tuple[PenalisedTerm, ...] = ()  # their columns are the last of X and of W
+    levels: NDArray[np.int64] | None = None  # (n,) of the term that is apart, if one is
 
     @property
     def nobs(self) -> int:
@@ -141,7 +151,7 @@ class Design:
         def rows(values: Any) -> Any:
             return None if values is None else values[used]
 
-        return replace(self, **{name: rows(getattr(self, name)) for name in _BY_ROW})
+        return replace(self, **{name: rows(getattr(self, name)) for name in BY_ROW})
 
     @property
     def row_weights(self) -> Floats:
@@ -268,12 +278,15 @@ def design_from_formula(
     whole &= rows_without_nan(W, select_spec.column_names, missing)
     kept = kept[whole]
     X, W = X[whole], W[whole]
+    levels = None
     if outcome.penalised or select.penalised:
         used = frame.iloc[kept]
-        seen = s[kept] == 1
-        X, outcome_spec = _with_terms(X, outcome_spec, outcome.penalised, used, "outcome", seen)
-        seen = np.ones(len(kept), dtype=bool)
-        W, select_spec = _with_terms(W, select_spec, select.penalised, used, "select", seen)
+        terms = _learnt((outcome.penalised, select.penalised), (used, used), (X, W), s[kept])
+        X, names = _with_columns(X, outcome_spec.column_names, terms[0], used)
+        outcome_spec = replace(outcome_spec, column_names=names, penalised=terms[0])
+        W, names = _with_columns(W, select_spec.column_names, terms[1], used)
+        select_spec = replace(select_spec, column_names=names, penalised=terms[1])
+        levels = level_codes((*terms[0], *terms[1]), used)
     return _design(
         y[kept],
         s[kept],
@@ -289,6 +302,7 @@ def design_from_formula(
         weight_kind=weight_kind,
         dropped=dropped._replace(missing=dropped.missing + int((~whole).sum())),
         specs=(outcome_spec, select_spec),
+        levels=levels,
     )
 
 
@@ -376,17 +390,17 @@ def design_from_arrays(
     warn_dropped(dropped, outcome_name, select_name)
     X, W = X[keep], W[keep]
     penalised: tuple[PenalisedTerm, ...] = ()
+    levels = None
     if any(wanted):
         check_rows_left(int(keep.sum()), dropped)
-        seen = s[keep] == 1
-        X, outcome_names, found = _with_array_terms(
-            X, outcome_names, wanted[0], keep, "outcome", seen
-        )
-        everywhere = np.ones(len(W), dtype=bool)
-        W, select_names, more = _with_array_terms(
-            W, select_names, wanted[1], keep, "select", everywhere
-        )
-        penalised = (*found, *more)
+        frames = [{t.column: plain_values(v)[keep] for t, v in own} for own in wanted]
+        named = [[term for term, _ in own] for own in wanted]
+        both = _learnt(named, frames, (X, W), s[keep])
+        X, outcome_names = _with_columns(X, outcome_names, both[0], frames[0])
+        W, select_names = _with_columns(W, select_names, both[1], frames[1])
+        penalised = (*both[0], *both[1])
+        codes = [level_codes(terms, frame) for terms, frame in zip(both, frames, strict=True)]
+        levels = codes[1] if codes[0] is None else codes[0]
     return _design(
         y[keep],
         s[keep],
@@ -402,24 +416,8 @@ def design_from_arrays(
         weight_kind=weight_kind,
         dropped=dropped,
         penalised=penalised,
+        levels=levels,
     )
-
-
-def _with_array_terms(
-    matrix: Floats,
-    names: tuple[str, ...],
-    wanted: tuple[tuple[Wanted, Any], ...],
-    keep: Mask,
-    equation: Literal["outcome", "select"],
-    seen: Mask,
-) -> tuple[Floats, tuple[str, ...], tuple[PenalisedTerm, ...]]:
-    """Learn terms from arrays on the kept rows, and add their columns."""
-    if not wanted:
-        return matrix, names, ()
-    frame = {each.column: plain_values(values)[keep] for each, values in wanted}
-    terms = learn_all([each for each, _ in wanted], frame, equation, matrix.shape[1], seen)
-    names = (*names, *(name for term in terms for name in term.names))
-    return np.hstack([matrix, all_columns(terms, frame)]), names, terms
 
 
 def _design(
@@ -439,6 +437,7 @@ def _design(
     dropped: Dropped,
     specs: tuple[FormulaSpec | None, FormulaSpec | None] = (None, None),
     penalised: tuple[PenalisedTerm, ...] = (),
+    levels: NDArray[np.int64] | None = None,
 ) -> Design:
     """Check the values of complete rows and put them together."""
     check_rows_left(len(s), dropped)
@@ -472,30 +471,34 @@ def _design(
         weight_kind=weight_kind,
         dropped=dropped,
         penalised=penalised or tuple(term for spec in specs if spec for term in spec.penalised),
+        levels=levels,
     )
 
 
-def _with_terms(
-    matrix: Floats,
-    spec: FormulaSpec,
-    wanted: Sequence[Wanted],
-    frame: pd.DataFrame,
-    equation: Literal["outcome", "select"],
-    seen: Mask,
-) -> tuple[Floats, FormulaSpec]:
-    """Learn the penalised terms of an equation on complete rows, and add their columns.
+def _learnt(
+    wanted: Sequence[Sequence[Wanted]],
+    frames: Sequence[Any],
+    matrices: tuple[Floats, Floats],
+    s: Floats,
+) -> tuple[tuple[PenalisedTerm, ...], tuple[PenalisedTerm, ...]]:
+    """Learn the penalised terms of the two equations on complete rows, from a frame for each."""
+    outcome, select = (len(matrix.T) for matrix in matrices)
+    everywhere = np.ones(len(s), dtype=bool)
+    return set_apart(
+        learn_all(wanted[0], frames[0], "outcome", outcome, s == 1),
+        learn_all(wanted[1], frames[1], "select", select, everywhere),
+        len(s),
+    )
 
-    Parameters
-    ----------
-    seen : ndarray of bool
-        (n,) rows on which the equation is observed.
-    """
-    if not wanted:
-        return matrix, spec
-    terms = learn_all(wanted, frame, equation, matrix.shape[1], seen)
-    names = (*spec.column_names, *(name for term in terms for name in term.names))
-    matrix = np.hstack([matrix, all_columns(terms, frame)])
-    return matrix, replace(spec, column_names=names, penalised=terms)
+
+def _with_columns(
+    matrix: Floats, names: tuple[str, ...], terms: tuple[PenalisedTerm, ...], frame: Any
+) -> tuple[Floats, tuple[str, ...]]:
+    """Add the columns of penalised terms."""
+    if not terms:
+        return matrix, names
+    names = (*names, *(name for term in terms for name in term.names))
+    return np.hstack([matrix, all_columns(terms, frame)]), names
 
 
 def selection_name(outcome: Formula, select: Formula) -> str:

@@ -10,7 +10,7 @@ coefficients, in mgcv's scale.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from .values import check_columns
 _DEGREE, _DIFFERENCES = 3, 2
 _DF = 10  # basis functions of a smooth where none are asked for, as in mgcv
 _MARGIN = 1e-3  # of the range, by which the outer knots lie beyond the data
+MANY = 300  # levels from which on the effects of a factor are no columns
 _LIKE_NUMBERS = 20  # levels of a column of fractions that may still be a factor
 
 
@@ -38,6 +39,11 @@ class Levels:
     def labels(self) -> list[str]:
         """What tells the columns apart."""
         return [str(level) for level in self.levels]
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return len(self.levels)
 
     def columns(self, values: Any) -> Floats:
         """(n, q), NaN where the value is missing."""
@@ -69,6 +75,11 @@ class Spline:
     def labels(self) -> list[str]:
         """What tells the columns apart."""
         return [str(j + 1) for j in range(self.constraint.shape[1])]
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return self.constraint.shape[1]
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -109,6 +120,9 @@ class PenalisedTerm:
     basis : Levels or Spline
     fixed : float or None
         Its penalty, where that is not estimated.
+    apart : bool
+        Whether its effects are no columns of the design, nor parameters of the model: those of the
+        factor with the most levels, where these are many.
     """
 
     kind: Kind
@@ -117,6 +131,7 @@ class PenalisedTerm:
     start: int
     basis: Levels | Spline
     fixed: float | None = None
+    apart: bool = False
 
     @property
     def name(self) -> str:
@@ -126,27 +141,29 @@ class PenalisedTerm:
     @property
     def names(self) -> list[str]:
         """Names of its columns."""
-        return [f"{self.name}[{label}]" for label in self.basis.labels]
+        return [] if self.apart else [f"{self.name}[{label}]" for label in self.basis.labels]
 
     @property
     def columns(self) -> slice:
         """Its columns in the design of its equation."""
-        return slice(self.start, self.start + len(self.basis.labels))
+        return slice(self.start, self.start + (0 if self.apart else self.basis.size))
 
     @property
     def penalty(self) -> Floats:
-        """(q, q) the matrix S."""
-        return self.basis.penalty
+        """(q, q) the matrix S of its columns."""
+        return np.empty((0, 0)) if self.apart else self.basis.penalty
 
     @property
     def rank(self) -> int:
         """Rank of S."""
-        q = len(self.basis.labels)
+        q = self.basis.size
         return q if self.kind == "re" else q - (_DIFFERENCES - 1)
 
     @property
     def free(self) -> Floats:
         """(q, r) directions that are not penalised: the straight line of a smooth."""
+        if self.kind == "re":
+            return np.empty((len(self.penalty), 0))
         values, vectors = np.linalg.eigh(self.penalty)
         return vectors[:, values <= 1e-10 * values[-1]]
 
@@ -284,6 +301,34 @@ def learn_all(
     return tuple(found)
 
 
+def set_apart(
+    outcome: tuple[PenalisedTerm, ...], select: tuple[PenalisedTerm, ...], n_rows: int
+) -> tuple[tuple[PenalisedTerm, ...], tuple[PenalisedTerm, ...]]:
+    """Take the factor with the most levels out of the columns, where these are many."""
+    factors = [term for term in (*outcome, *select) if term.kind == "re"]
+    largest = max(factors, key=lambda term: term.rank, default=None)
+    if largest is not None and largest.rank < MANY:
+        largest = None
+    placed = []
+    for terms in (outcome, select):
+        start, found = (terms[0].start if terms else 0), []
+        for term in terms:
+            found.append(replace(term, start=start, apart=term is largest))
+            start = found[-1].columns.stop
+            if term.kind == "re" and term is not largest:
+                check_columns(term.name, term.rank, n_rows, {term.column: term.rank})
+        placed.append(tuple(found))
+    return placed[0], placed[1]
+
+
+def level_codes(terms: Sequence[PenalisedTerm], frame: Any) -> np.ndarray | None:
+    """(n,) levels of the factor that is apart, -1 where one is not known; None without any."""
+    for term in terms:
+        if term.apart and isinstance(term.basis, Levels):
+            return term.basis.codes(_read_column(frame, term))
+    return None
+
+
 def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
     values = plain_values(values)
     name, n = wanted.name, len(values)
@@ -314,7 +359,6 @@ def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
             f"{name}: every one of the {groups} rows{where} has a level of {wanted.column} of its "
             "own, so that its effect cannot be told from the row's error. Use a coarser grouping."
         )
-    check_columns(name, count, n, {wanted.column: count})
     return Levels(levels)
 
 
@@ -378,7 +422,9 @@ def _basis(x: Floats, knots: Floats) -> Floats:
 
 def all_columns(terms: Sequence[PenalisedTerm], frame: Any) -> Floats:
     """(n, q) columns of the terms, made of a frame or a mapping of values by column."""
-    return np.hstack([term.basis.columns(_read_column(frame, term)) for term in terms])
+    own = [term for term in terms if not term.apart]
+    none = np.empty((len(frame[terms[0].column]), 0))
+    return np.hstack([none, *(term.basis.columns(_read_column(frame, term)) for term in own)])
 
 
 def _read_column(frame: Any, term: PenalisedTerm) -> Any:

@@ -115,6 +115,18 @@ Sums over pairs of such columns need a pass over the rows, not a product of matr
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """A factor whose effects are no columns: each row has the effect of its level in one index.
+
+    The effects are normal with this precision, and are eliminated (`optimize.levels`).
+    """
+
+    equation: Literal["outcome", "select"]
+    count: int  # q levels
+    precision: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive rows of one kind, shared by all members of a batch or each member's own.
 
@@ -135,6 +147,7 @@ class Block:
     key: Tensor  # int64, owner of the row's draws
     start: int  # position of the first row in Rows
     factors: Factors = ()
+    level: Tensor | None = None  # (n,) of the factor whose effects are apart
 
     def labels(self, *index: Tensor) -> Block:
         """Return the block with the labels of these members, or of these members' rows.
@@ -238,7 +251,15 @@ class Rows:
     total_weight: float  # NaN where members have rows of their own
     # (p + k, p + k) Q of penalised terms: b'Qb/2 is subtracted, whatever the weights; None: none
     smoothing: np.ndarray | None = None
+    adjustment: Any = None  # of the dependence, beside penalised terms: `objective.Adjustment`
     factors: Factors = ()  # the last columns of X and of W
+    level: Tensor | None = None  # (n,) level of each row, of the factor that is apart
+    apart: Apart | None = None
+
+    @property
+    def row_fields(self) -> tuple[str, ...]:
+        """Fields with a value for each row, but for weight and order."""
+        return BY_ROW if self.level is None else (*BY_ROW, "level")
 
     @property
     def n(self) -> int:
@@ -268,6 +289,7 @@ class Rows:
         key: np.ndarray | None = None,
         ridge: np.ndarray | None = None,
         smoothing: np.ndarray | None = None,
+        level: np.ndarray | None = None,
         device: torch.device | None = None,
     ) -> Rows:
         """Check the arrays and move them to the device.
@@ -290,6 +312,8 @@ class Rows:
             (p + k, p + k) what a penalty multiplies; the identity by default.
         smoothing : ndarray, optional
             (p + k, p + k) of penalised terms: the precision of their coefficients.
+        level : ndarray, optional
+            (n,) integers, the level of each row of a factor whose effects are apart.
 
         Examples
         --------
@@ -351,6 +375,7 @@ class Rows:
             ridge=np.eye(len(columns)) if ridge is None else ridge,
             total_weight=float(weights.sum()),
             smoothing=smoothing,
+            level=None if level is None else tensor(level, torch.int64),
         )
 
     @one_thread()
@@ -366,7 +391,7 @@ class Rows:
         weight = self.weight[index]
         return replace(
             self,
-            **{name: getattr(self, name)[..., index] for name in BY_ROW},
+            **{name: getattr(self, name)[..., index] for name in self.row_fields},
             weight=weight,
             order=self.order[index].argsort().argsort(),
             segments=tuple(segments),
@@ -378,7 +403,9 @@ class Rows:
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of the same columns one after the other, sorted by kind again."""
         first = parts[0]
-        pieces: dict[str, list[Tensor]] = {name: [] for name in (*BY_ROW, "weight", "order")}
+        pieces: dict[str, list[Tensor]] = {
+            name: [] for name in (*first.row_fields, "weight", "order")
+        }
         starts = np.cumsum([0, *(rows.n for rows in parts)])
         segments: list[tuple[Kind, int, int]] = []
         end = 0
@@ -403,7 +430,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in (*BY_ROW, *_PACKED))
+        return sum(getattr(self, name).nbytes for name in (*self.row_fields, *_PACKED))
 
     @property
     def nbytes_of_one(self) -> int:
@@ -452,7 +479,7 @@ class Rows:
         for kind, first, last in self.segments:
             for start in range(first, last, size):
                 cut = slice(start, min(start + size, last))
-                parts = {name: getattr(self, name)[..., cut] for name in BY_ROW}
+                parts = {name: getattr(self, name)[..., cut] for name in self.row_fields}
                 yield Block(kind=kind, start=start, factors=self.factors, **parts)
 
     @one_thread()

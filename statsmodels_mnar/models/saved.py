@@ -24,6 +24,7 @@ from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simu
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
 from ..optimize.maximize import Method
+from ..optimize.objective import Adjustment
 from ..optimize.penalties import Penalties
 from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
@@ -457,8 +458,21 @@ def _penalties(record: _Value) -> Penalties | None:
         np.array([each.at("penalty").number(0.0) for each in terms]),
         np.array([each.at("estimated").flag() for each in terms]),
         np.array([each.at("vanished").flag() for each in terms]),
-        math.nan, 0, True,
+        math.nan, 0, True, _adjustment(record),
     )  # fmt: skip
+
+
+def _adjustment(record: _Value) -> Adjustment | None:
+    """What the dependence was adjusted by; files of before have none."""
+    if not record.has("adjustment") or record.at("adjustment").absent:
+        return None
+    found = record.at("adjustment")
+    size = len(found.at("knots").items_of())
+    knots, values = found.at("knots").vector(size), found.at("values").vector(size)
+    if size < 2 or not (np.diff(knots) > 0).all():
+        found.at("knots").refuse("must be at least two rising numbers")
+    unit = None if found.at("unit").absent else found.at("unit").number(0.0)
+    return Adjustment(found.at("kind").choice(("probit", "loading")), knots, values, unit)
 
 
 def _term_facts(record: _Value, model: SelectionModel) -> TermFacts:
@@ -594,7 +608,8 @@ def _attach(results: SelectionResults, record: _Value, model: SelectionModel) ->
         raise ValueError(f"model has link={model.link.name!r}, the file {saved.link.name!r}")
     own = model.sibling(saved.normalization, integration=saved.integration)
     if results._fit_info.penalties is not None and own.design.penalised:
-        own = own.smoothed(results._fit_info.penalties.values)
+        penalties = results._fit_info.penalties
+        own = own.smoothed(penalties.values, penalties.adjustment)
     penalty = results._fit_info.penalty
     if isinstance(own, BiasCorrLogit):
         own = own._staged(penalty)

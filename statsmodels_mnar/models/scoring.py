@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..design import rebuild
 from ..design.chunks import refuse_partitioned
+from ..design.terms import level_codes
 from ..design.values import as_floats, as_frame, check_unique, new_matrix
 from ..errors import NotInMemoryError
-from ..post.prediction import NEEDS_OUTCOME, NEEDS_SELECT, Designs, Quantity, check_which
+from ..post.prediction import (
+    NEEDS_OUTCOME,
+    NEEDS_SELECT,
+    Designs,
+    LevelEffects,
+    Quantity,
+    check_which,
+)
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -51,8 +60,22 @@ def quantity(self: SelectionModel, params: Any, which: str) -> Quantity:
     """What is predicted, at these parameters."""
     check_which(which)
     full, spec = self.expand(params), self.parametrized
-    beta, gamma, dependence = np.split(full, [self.k_outcome, self.n_coef])
-    return Quantity(spec.form, which, beta, gamma, dependence, spec.free)
+    beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
+    return Quantity(
+        spec.form, which, beta, gamma, dependence, spec.free, levels=_level_effects(self, full)
+    )
+
+
+def _level_effects(self: SelectionModel, theta: Floats) -> LevelEffects | None:
+    """The effects of the factor that is apart: those of the fit, moved along their tangent."""
+    if self.effects is None:
+        return None
+    term = next(term for term in self.design.penalised if term.apart)
+    values = self.effects.values + (theta - self.effects.theta) @ self.effects.tangent
+    return LevelEffects(
+        0 if term.equation == "outcome" else 1, values, self.effects.tangent[self.estimated],
+        1.0 / self.effects.information,
+    )  # fmt: skip
 
 
 def designs(
@@ -62,13 +85,19 @@ def designs(
     exog_select: Any = None,
     offset: Any = None,
     offset_select: Any = None,
+    level: NDArray[np.int64] | None = None,
 ) -> Designs:
-    """The rows of :meth:`predict`, checked; only the designs that ``which`` needs."""
+    """The rows of :meth:`predict`, checked; only the designs that ``which`` needs.
+
+    ``level`` are those of the factor that is apart, by default for the model's own rows only.
+    """
     check_which(which)
     if which in NEEDS_OUTCOME & NEEDS_SELECT and (exog is None) != (exog_select is None):
         raise ValueError(f"which={which!r} reads both designs; give exog and exog_select")
     if exog is None and exog_select is None:
         refuse_partitioned(self.design, "a prediction")
+    if exog is None and exog_select is None and level is None:
+        level = self.design.levels
     if exog is None:
         offset = self.offset if offset is None else offset
     if exog_select is None:
@@ -86,7 +115,7 @@ def designs(
             "the same rows"
         )
     return Designs(
-        X, W, offset if X is not None else None, offset_select if W is not None else None
+        X, W, offset if X is not None else None, offset_select if W is not None else None, level
     )
 
 
@@ -114,6 +143,13 @@ def offsets_for(self: SelectionModel, data: Any, which: str, *given: Any) -> tup
             value = as_floats(frame[name], name)
         found.append(value)
     return found[0], found[1]
+
+
+def levels_for(self: SelectionModel, data: Any) -> NDArray[np.int64] | None:
+    """(n,) levels of new ``data`` of the factor that is apart; None without one."""
+    if not any(term.apart for term in self.design.penalised):
+        return None
+    return level_codes(self.design.penalised, as_frame(data))
 
 
 def design_for(self: SelectionModel, data: Any, which: str) -> tuple[Any, Any]:

@@ -36,8 +36,9 @@ from ..kernel.threads import as_users, one_thread
 from ..large.build import Execution, Frames, build
 from ..large.partitions import PartitionedObjective, Passes, in_parts
 from ..optimize.binary import Independent, constants, fit_independent
+from ..optimize.levels import Effects
 from ..optimize.maximize import Method, as_optimizer, check_options, stops_early
-from ..optimize.objective import Objective
+from ..optimize.objective import Adjustment, Objective
 from ..optimize.solution import Callback, Status, Step
 from ..post.covariance import check_cov_type, read_groups
 from ..post.dependence import Normalization, Parametrized, check_names
@@ -69,6 +70,8 @@ class SelectionModel(GenericLikelihoodModel):
     _results_class: ClassVar[type[SelectionResults]] = SelectionResults
     _held_ridge: Floats | None = None  # of a refit under other weights
     _penalties: Floats | None = None  # of the penalised terms, once they are known
+    _adjustment: Adjustment | None = None  # of the dependence beside them
+    effects: Effects | None = None  # of a fit, of the factor that is apart
     _quiet: bool = False  # one of many fits, whose warnings nobody could read
     _form_by_default: bool = False  # nobody named the normalization
     _default_normalization: ClassVar[Normalization] = "loading"
@@ -89,6 +92,7 @@ class SelectionModel(GenericLikelihoodModel):
 
     # Penalised terms: their penalties, and fits that estimate these.
     blocks_of = penalised.blocks_of
+    outer = penalised.outer
     smoothed = penalised.smoothed
     _fit_penalised = penalised.fit_penalised
 
@@ -110,6 +114,7 @@ class SelectionModel(GenericLikelihoodModel):
     designs = scoring.designs
     _matrix = scoring._matrix
     offsets_for = scoring.offsets_for
+    levels_for = scoring.levels_for
     design_for = scoring.design_for
 
     def __init__(
@@ -327,6 +332,7 @@ class SelectionModel(GenericLikelihoodModel):
         other = self.rebuilt(self.design, normalization=normalization, **changes)
         other._rows, other._frames, other._quiet = self._rows, self._frames, self._quiet
         other._held_ridge, other._penalties = self._held_ridge, self._penalties
+        other._adjustment = self._adjustment
         other.frame, other.offset_columns = self.frame, self.offset_columns
         for name in ("formula", "select_formula"):
             if hasattr(self, name):
@@ -360,7 +366,7 @@ class SelectionModel(GenericLikelihoodModel):
         """A model of a resample: without warnings, and with the ridge of all rows."""
         refit = self.rebuilt(design)._quietly()
         refit._held_ridge = self.ridge_of(self.design)
-        refit._penalties = self._penalties
+        refit._penalties, refit._adjustment = self._penalties, self._adjustment
         return refit
 
     def remove_data(self) -> None:
@@ -381,6 +387,7 @@ class SelectionModel(GenericLikelihoodModel):
             offset=None,
             offset_select=None,
             weights=None,
+            levels=None,
         )
         self._rows = self.frame = None
         getattr(self.data, "_cache", {}).pop("row_labels", None)
@@ -418,8 +425,7 @@ class SelectionModel(GenericLikelihoodModel):
         if self._rows is None:
             self._rows = self.rows_of(self.design)
             if self.design.penalised:
-                smoothing, factors = penalised.smoothing_of(self), penalised.factors_of(self)
-                self._rows = replace(self._rows, smoothing=smoothing, factors=factors)
+                self._rows = penalised.penalised_rows(self, self._rows)
         return self._rows
 
     @property
@@ -445,7 +451,7 @@ class SelectionModel(GenericLikelihoodModel):
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
-            ridge=self.ridge_of(design),
+            ridge=self.ridge_of(design), level=d.levels,
         )  # fmt: skip
 
     def ridge_of(self, design: Design) -> Floats:
@@ -505,7 +511,10 @@ class SelectionModel(GenericLikelihoodModel):
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at ``params``, weighted."""
-        return float(self._likelihood().evaluate(self.expand(params), 0).value[0])
+        objective = self.objective()
+        if objective.smoothing is None and not self.design.penalised:
+            return float(objective.evaluate(self.expand(params), 0).value[0])
+        return objective.plain_value(self.expand(params))
 
     def loglikeobs(self, params: Any) -> Floats:
         """Log-likelihood of every row at ``params``, (n,), times its weight."""
@@ -587,8 +596,10 @@ class SelectionModel(GenericLikelihoodModel):
             which the same call goes on after an interruption.
         **options
             gtol (newton, bfgs, lbfgs); n_starts (newton: values of the dependence from which the
-            maximum is sought, by default seven; see ``results.maxima``); lr, weight_decay, tol,
-            batch_size, rng, redraw (sgd).
+            maximum is sought, by default seven; see ``results.maxima``; dependence, of models
+            with ``re()`` or ``smooth()``: "marginal", by default, estimates it with the effects
+            integrated out, "joint" at the mode of all parameters, as GJRM does); lr, weight_decay,
+            tol, batch_size, rng, redraw (sgd).
 
         Returns
         -------
@@ -630,6 +641,10 @@ class SelectionModel(GenericLikelihoodModel):
         if model.in_partitions and not optimizer.in_partitions:
             raise NotInMemoryError(
                 "method='sgd' draws batches from all rows, which are in partitions; use 'newton'"
+            )
+        if "dependence" in options and not model.design.penalised:
+            raise ValueError(
+                f"dependence={options['dependence']!r} is for models with re() or smooth() terms"
             )
         penalised = penalty > 0 or not optimizer.at_maximum
         if penalised:  # collinear columns and separation do no harm there

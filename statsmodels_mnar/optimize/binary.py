@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Factors, Rows, block_rows, times
+from ..kernel.rows import Apart, Factors, Rows, block_rows, times
 from ..kernel.threads import one_thread
+from .levels import LevelSums, Memory, by_level, eliminate
 from .objective import Evaluation, gram, wide
 from .solution import Solution, Status
 
@@ -196,8 +197,9 @@ def constants(rows: Rows) -> Rows:
     """Return the rows with a constant alone in both equations."""
     one = torch.ones_like(rows.weight)[None]
     return replace(
-        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None, factors=()
-    )
+        rows, X=one, W=one, scale=np.ones(2), ridge=np.eye(2), smoothing=None,
+        adjustment=None, factors=(), apart=None,
+    )  # fmt: skip
 
 
 def climb(
@@ -263,6 +265,54 @@ def climb(
         beta = beta + step
         current, score, now = trial
     return BinaryFits(beta, evaluate(beta, 0)[0], hessian, converged)
+
+
+def fit_with_effects(
+    X: Tensor,
+    y: Tensor,
+    link: Link,
+    weight: Tensor,
+    offset: Tensor,
+    level: Tensor,
+    apart: Apart,
+    ridge: Tensor,
+) -> BinaryFit:
+    """Fit with the effects of a factor that is apart, less their prior and beta'(ridge)beta/2.
+
+    ``value`` is the log-likelihood without either.
+    """
+    memory, beta = Memory(), X.new_zeros(1, X.shape[0])
+
+    def sums_at(beta: Tensor, effects: Tensor) -> LevelSums:
+        sign = 2.0 * y - 1.0
+        index = sign * (beta @ X + offset + effects[:, level])
+        r1, r2 = link.ratios(index, sign)
+        first, second = weight * sign * r1, weight * (r2 - r1 * r1)
+        return LevelSums(
+            (weight * link.log_cdf(index, sign)).sum(-1),
+            first @ X.mT,
+            ((X * second) @ X.mT)[None],
+            by_level(first, level, apart.count),
+            by_level(second, level, apart.count),
+            by_level((X * second)[None], level, apart.count),
+        )
+
+    def evaluate(beta: Tensor, order: int) -> BinarySums:
+        start = memory.start(beta, apart.count, 1)
+        found = eliminate(lambda effects: sums_at(beta, effects), start, apart.precision)
+        memory.keep(beta, found)
+        return found.value, found.score, found.hessian
+
+    def reach(step: Tensor) -> Tensor:
+        return largest_index(X, weight[None], step)
+
+    fits = climb(evaluate, reach, beta, X.new_ones(1), ridge)
+    prior = 0.0
+    if memory.ended is not None:
+        prior = 0.5 * apart.precision * float(memory.ended.effects[0].square().sum())
+    return BinaryFit(
+        fits.params[0], float(fits.value[0]) + prior, fits.hessian[0], bool(fits.converged[0])
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -354,6 +404,8 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
     labelled = rows.tilt > 0
     X, W = rows.X[:, labelled], rows.W
     by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[labelled].sum()))
+    if rows.apart is not None:
+        return _independent_apart(rows, link, labelled, by_outcome, by_select)
     outcome = fit_binary(
         X,
         0.5 * (1.0 + rows.sign[labelled]),
@@ -377,6 +429,41 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value
     return Independent(params, value, outcome.converged and select.converged)
+
+
+def _independent_apart(
+    rows: Rows,
+    link: Link,
+    labelled: Tensor,
+    by_outcome: tuple[float, Tensor],
+    by_select: tuple[float, Tensor],
+) -> Independent:
+    """Fit the equations apart, one of them with the effects of a factor that is apart."""
+    apart, level = rows.apart, rows.level
+    assert apart is not None
+    assert level is not None
+    cut = labelled if apart.equation == "outcome" else slice(None)
+    weights = rows.weight[labelled], rows.weight
+    y = 0.5 * (1.0 + rows.sign[labelled]), labelled.to(torch.float64)
+    equations = (
+        (rows.X[:, labelled], y[0], link, weights[0], rows.offset[labelled], by_outcome),
+        (rows.W, y[1], PROBIT, weights[1], rows.offset_select, by_select),
+    )
+    fits = []
+    for name, (X, labels, own, weight, offset, (alpha, ridge)) in zip(
+        ("outcome", "select"), equations, strict=True
+    ):
+        if apart.equation == name:
+            whole = alpha * float(weight.sum()) * ridge
+            fit = fit_with_effects(X, labels, own, weight, offset, level[cut], apart, whole)
+        else:
+            fit = fit_binary(X, labels, own, weight=weight, offset=offset, penalty=alpha,
+                             ridge=ridge)  # fmt: skip
+        fits.append(fit)
+    params = torch.cat([fit.params for fit in fits]).cpu().numpy()
+    return Independent(
+        params, fits[0].value + fits[1].value, fits[0].converged and fits[1].converged
+    )
 
 
 @one_thread()

@@ -99,7 +99,9 @@ def _by_descent(
 OPTIMIZERS: dict[str, Optimizer] = {
     each.name: each
     for each in (
-        Optimizer("newton", frozenset({"gtol", "n_starts"}), _by_newton, batched=True),
+        Optimizer(
+            "newton", frozenset({"gtol", "n_starts", "dependence"}), _by_newton, batched=True
+        ),
         Optimizer("bfgs", frozenset({"gtol"}), _by_quasi_newton("bfgs")),
         Optimizer("lbfgs", frozenset({"gtol"}), _by_quasi_newton("lbfgs")),
         Optimizer(
@@ -361,7 +363,9 @@ def newton_batch(
     # From one point the rows' terms are the same for all members, whatever their weights.
     one_start = weights is not None and np.array_equal(starts, np.tile(starts[0], (len(starts), 1)))
     search = _Search(objective, theta, mask, weights, one_start=one_start)
-    if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
+    copied = isinstance(objective, Objective) and objective.rows.apart is None
+    zeros = 0.0 if weights is None else float((weights == 0.0).double().mean())
+    if copied and zeros > _MANY_ZEROS:
         search.leave_out_zeros()
     for iteration in range(maxiter + 1):
         search.finish(iteration, gtol, aim, last=iteration == maxiter)
@@ -524,6 +528,7 @@ class _Search:
             n_iter=n_iter,
             trace=tuple(self.traces[m]),
             status=status,
+            apart=0.0 if self.at.apart is None else float(self.at.apart[i]),
         )
 
 
@@ -532,10 +537,14 @@ def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:
     assert old.score is not None
     assert new.hessian is not None
     assert old.hessian is not None
+    apart = None
+    if new.apart is not None and old.apart is not None:
+        apart = torch.where(accept, new.apart, old.apart)
     return Evaluation(
         torch.where(accept, new.value, old.value),
         torch.where(accept[:, None], new.score, old.score),
         torch.where(accept[:, None, None], new.hessian, old.hessian),
+        apart,
     )
 
 

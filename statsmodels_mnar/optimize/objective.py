@@ -10,17 +10,20 @@ A leading axis of B parameter vectors runs through everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Block, Factors, Rows, RowTerms, block_rows, pairs, times
+from ..kernel.rows import Apart, Block, Factors, Rows, RowTerms, block_rows, pairs, times
 from ..kernel.threads import available, in_threads, one_thread
+from ..types import Floats
+from .levels import Effects, Eliminated, LevelSums, Memory, by_level, eliminate, schur
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,11 @@ class Evaluation:
     value: Tensor  # (B,)
     score: Tensor | None = None  # (B, P)
     hessian: Tensor | None = None  # (B, P, P)
+    apart: Tensor | None = None  # (B,) log determinant of the information of eliminated effects
 
     def __getitem__(self, members: Tensor) -> Evaluation:
-        score, hessian = (v if v is None else v[members] for v in (self.score, self.hessian))
-        return Evaluation(self.value[members], score, hessian)
+        more = (self.score, self.hessian, self.apart)
+        return Evaluation(self.value[members], *(v if v is None else v[members] for v in more))
 
     @classmethod
     def joined(cls, parts: list[Evaluation], order: Tensor) -> Evaluation:
@@ -45,12 +49,46 @@ class Evaluation:
         return cls(*(join([getattr(p, name) for p in parts]) for name in cls.__slots__))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjustment:
+    """What is added to the log-likelihood as a function of a form's one dependence parameter.
+
+    With it the maximum over all parameters is that of a likelihood with the coefficients integrated
+    out (see ``penalties``). A cubic spline in u = atanh of the error correlation, zero at zero and
+    constant beyond its knots.
+    """
+
+    kind: str  # of the form
+    knots: Floats  # (m,) u, ascending
+    values: Floats  # (m,)
+    unit: float | None  # of a loading, which is unit * sinh(u); None where the parameter is u
+    spline: CubicSpline = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        flat = ((1, 0.0), (1, 0.0))
+        object.__setattr__(self, "spline", CubicSpline(self.knots, self.values, bc_type=flat))
+
+    def at(self, dependence: Floats) -> Floats:
+        """Value and two derivatives in the parameter, (3, B)."""
+        u, first, second = dependence, np.ones_like(dependence), np.zeros_like(dependence)
+        if self.unit is not None:
+            size = np.hypot(dependence, self.unit)
+            u, first, second = np.arcsinh(u / self.unit), 1.0 / size, -dependence / size**3
+        low, high = self.knots[[0, -1]]
+        inside = (u >= low) & (u <= high)
+        value, slope, bend = (self.spline(np.clip(u, low, high), nu) for nu in range(3))
+        slope, bend = np.where(inside, slope, 0.0), np.where(inside, bend, 0.0)
+        zero = self.spline(0.0)
+        return np.stack([value - zero, slope * first, bend * first**2 + slope * second])
+
+
 class Likelihood:
     """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
 
     def __init__(
         self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
         total_weight: float, device: torch.device, smoothing: np.ndarray | None = None,
+        adjustment: Adjustment | None = None,
     ) -> None:  # fmt: skip
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
@@ -68,6 +106,8 @@ class Likelihood:
         if smoothing is not None:
             self.smoothing = np.zeros((self.n_params, self.n_params))
             self.smoothing[: self.n_coef, : self.n_coef] = smoothing
+        same = adjustment is not None and adjustment.kind == form.kind
+        self.adjustment = adjustment if same else None
         self.device = device
 
     @property
@@ -128,6 +168,8 @@ class Likelihood:
             at = _less(theta, at, self.penalty * total, self.ridge)
         if self.smoothing is not None:
             at = _less(theta, at, torch.ones_like(at.value), self.smoothing)
+        if self.adjustment is not None:
+            at = _adjusted(theta, at, self.adjustment)
         return at
 
 
@@ -139,6 +181,20 @@ def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> E
     score = None if at.score is None else at.score - alpha[:, None] * pull
     hessian = None if at.hessian is None else at.hessian - alpha[:, None, None] * quadratic
     return replace(at, value=value, score=score, hessian=hessian)
+
+
+def _adjusted(theta: Tensor, at: Evaluation, adjustment: Adjustment) -> Evaluation:
+    """Add what depends on the last parameter alone."""
+    more = adjustment.at(theta[:, -1].detach().cpu().numpy())
+    value, slope, bend = torch.as_tensor(more, device=theta.device)
+    score, hessian = at.score, at.hessian
+    if score is not None:
+        score = score.clone()
+        score[:, -1] += slope
+    if hessian is not None:
+        hessian = hessian.clone()
+        hessian[:, -1, -1] += bend
+    return Evaluation(at.value + value, score, hessian, at.apart)
 
 
 # -- from the terms of rows to score and Hessian ---------------------------------------------------
@@ -218,6 +274,31 @@ def _by_pair(h: Tensor, codes: Tensor, count: int, others: Tensor, number: int) 
     return sums.reshape(len(h), count, number)
 
 
+def add_levels(
+    levels: tuple[Tensor, ...], first: Tensor, second: Tensor, block: Block, apart: Apart
+) -> None:
+    """Add a block's derivatives in the effects of its levels; see `levels.LevelSums`."""
+    pull, bend, cross = levels
+    p, c = _ends(block)
+    level, outcome = block.level, apart.equation == "outcome"
+    assert level is not None
+    if block.kind == "closed":
+        if not outcome:
+            pull += by_level(first[0], level, apart.count)
+            bend += by_level(second[0], level, apart.count)
+            cross[:, p:c] += by_level(block.W * second[0][:, None], level, apart.count)
+        return
+    d = cross.shape[1] - c
+    by_a, by_b, _ = second.split([2 + d, 1 + d, d * (d + 1) // 2])
+    own, ab, aa, bb = (first[0] if outcome else first[1]), by_a[1], by_a[0], by_b[0]
+    dependence = by_a[2:] if outcome else by_b[1:]
+    pull += by_level(own, level, apart.count)
+    bend += by_level(aa if outcome else bb, level, apart.count)
+    cross[:, :p] += by_level(block.X * (aa if outcome else ab)[:, None], level, apart.count)
+    cross[:, p:c] += by_level(block.W * (ab if outcome else bb)[:, None], level, apart.count)
+    cross[:, c:] += by_level(dependence.transpose(0, 1), level, apart.count)
+
+
 def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
     """(n, P) of one block at the first parameter vector."""
     assert terms.first is not None
@@ -228,6 +309,18 @@ def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
         scores[:, p:c] = (first[0] * block.W).mT
         return scores
     return torch.cat([first[0] * block.X, first[1] * block.W, first[2:]]).mT
+
+
+def _level_scores(block: Block, terms: RowTerms, tangent: Tensor, apart: Apart) -> Tensor:
+    """(n, P) scores of the effects of the rows' levels, along the effects' tangent."""
+    assert terms.first is not None
+    assert block.level is not None
+    own = terms.first[0, 0]
+    if block.kind == "closed" and apart.equation == "outcome":
+        return own.new_zeros(len(block.key), len(tangent))
+    if block.kind != "closed" and apart.equation == "select":
+        own = terms.first[1, 0]
+    return (own * tangent[:, block.level]).mT
 
 
 def _ends(block: Block) -> tuple[int, int]:
@@ -291,7 +384,7 @@ class Objective(Likelihood):
         p, k = rows.X.shape[-2], rows.W.shape[-2]
         super().__init__(
             form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device,
-            rows.smoothing,
+            rows.smoothing, rows.adjustment,
         )  # fmt: skip
         self.rows = rows
         self.memory_budget = memory_budget
@@ -299,13 +392,14 @@ class Objective(Likelihood):
         self._draws: dict[tuple[int, int], Nodes] = {}
         self._draws_size = 0  # of their blocks
         self._blocks: tuple[int, list[Block]] = (0, [])  # of this size, which are only views
+        self._memory = Memory()  # of eliminated effects
 
     def with_form(self, form: Form) -> Objective:
         """Return the objective of the same rows under another form or integration."""
         changed = self._changed(self.rows, form)
         if form.simulation == self.form.simulation:
             changed._draws, changed._draws_size = self._draws, self._draws_size
-        changed._blocks = self._blocks
+        changed._blocks, changed._memory = self._blocks, self._memory
         return changed
 
     @property
@@ -325,15 +419,49 @@ class Objective(Likelihood):
     def sample(self, count: int) -> Objective:
         if self.rows.n <= count:
             return self
-        return self.with_rows(self.rows.take(sample_positions(self.rows.n, count)))
+        rows = self.rows.take(sample_positions(self.rows.n, count))
+        adjustment = rows.adjustment
+        if adjustment is not None:  # which grows with the rows of a level
+            values = adjustment.values * (count / self.rows.n)
+            rows = replace(rows, adjustment=replace(adjustment, values=values))
+        return self.with_rows(rows)
+
+    def sample_levels(self, count: int) -> Objective:
+        """The objective on the rows of so many levels of the factor that is apart."""
+        apart, level = self.rows.apart, self.rows.level
+        assert apart is not None
+        assert level is not None
+        chosen = np.zeros(apart.count, dtype=bool)
+        chosen[sample_positions(apart.count, count)] = True
+        found, codes = np.cumsum(chosen) - 1, level.cpu().numpy()
+        rows = self.rows.take(np.flatnonzero(chosen[codes]))
+        assert rows.level is not None
+        own = torch.as_tensor(found, device=rows.device)[rows.level]
+        apart = replace(apart, count=int(chosen.sum()))
+        return self.with_rows(replace(rows, level=own, apart=apart))
 
     def with_rows(self, rows: Rows) -> Objective:
         """Other rows under the same form."""
         return self._changed(rows, self.form)
 
-    def smoothed(self, smoothing: np.ndarray | None) -> Objective:
-        """Return the objective with other penalties of its terms."""
-        return self.with_rows(replace(self.rows, smoothing=smoothing))
+    def smoothed(
+        self,
+        smoothing: np.ndarray | None,
+        adjustment: Adjustment | None = None,
+        precision: float | None = None,
+    ) -> Objective:
+        """Return the objective with other penalties of its terms, and their adjustment.
+
+        ``precision`` is that of the effects that are apart; by default it stays.
+        """
+        apart = self.rows.apart
+        if apart is not None and precision is not None:
+            apart = replace(apart, precision=precision)
+        changed = self.with_rows(
+            replace(self.rows, smoothing=smoothing, adjustment=adjustment, apart=apart)
+        )
+        changed._memory = self._memory
+        return changed
 
     def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(
@@ -367,7 +495,7 @@ class Objective(Likelihood):
         if not {len(theta), len(weights)} <= {1, B}:
             raise ValueError(f"{len(weights)} sets of weights do not match {len(theta)} of theta")
         groups = self._groups(theta)
-        if len(groups) == 1:
+        if len(groups) == 1 or self.rows.apart is not None:
             return self._evaluate(theta, order, weights)
         parts = [
             self.with_rows(self.rows.members(index))._evaluate(
@@ -407,27 +535,100 @@ class Objective(Likelihood):
         return dependence
 
     def _evaluate(self, theta: Tensor, order: int, weights: Tensor) -> Evaluation:
+        members = max(len(theta), len(weights))
+        if self.rows.apart is not None:
+            found = self._eliminated(theta, weights, members)
+            at = Evaluation(found.value, found.score, found.hessian, found.log_information)
+        else:
+            at = Evaluation(*self._sums(theta, order, weights))
+        return self._penalised(theta, at, weights.sum(-1))
+
+    def _sums(
+        self, theta: Tensor, order: int, weights: Tensor, effects: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Value, score and Hessian without penalties and, at given effects, their derivatives."""
         B, P = max(len(theta), len(weights)), theta.shape[1]
+        apart = self.rows.apart
 
         def sums(blocks: Iterable[tuple[Block, RowTerms]]) -> tuple[Tensor, ...]:
             value = theta.new_zeros(B)
             score = theta.new_zeros(B, P) if order >= 1 else None
             hessian = theta.new_zeros(B, P, P) if order >= 2 else None
+            levels: tuple[Tensor, ...] = ()
+            if apart is not None:
+                shapes = ((B,), (B,), (B, P))
+                levels = tuple(theta.new_zeros(*shape, apart.count) for shape in shapes)
             for block, terms in blocks:
                 weight = weights[:, block.start : block.start + block.X.shape[-1]]
                 value += (weight * terms.value).sum(-1)
                 if score is not None and terms.first is not None:
-                    add_score(score, weight * terms.first, block)
+                    first = weight * terms.first
+                    add_score(score, first, block)
                 if hessian is not None and terms.second is not None:
-                    add_hessian(hessian, weight * terms.second, block)
-            return tuple(v for v in (value, score, hessian) if v is not None)
+                    second = weight * terms.second
+                    add_hessian(hessian, second, block)
+                    if apart is not None:
+                        add_levels(levels, first, second, block, apart)
+            return tuple(v for v in (value, score, hessian, *levels) if v is not None)
 
-        total = _added(self._map_blocks(sums, theta, order, members=B))
-        value, score, hessian = (*total, None, None)[:3]
-        assert value is not None
-        if hessian is not None:
-            hessian = hessian.triu() + hessian.triu(1).mT
-        return self._penalised(theta, Evaluation(value, score, hessian), weights.sum(-1))
+        total = _added(self._map_blocks(sums, theta, order, members=B, effects=effects))
+        if order < 2:
+            return total
+        value, score, hessian, *levels = total
+        return value, score, hessian.triu() + hessian.triu(1).mT, *levels
+
+    # -- effects of a factor that is apart ---------------------------------------------------------
+
+    def _eliminated(self, theta: Tensor, weights: Tensor, members: int) -> Eliminated:
+        apart = self.rows.apart
+        assert apart is not None
+        theta = theta.expand(members, -1)
+        own = weights.data_ptr() == self.rows.weight.data_ptr()
+        key = (apart, self.form, self.rows.weight.data_ptr()) if own else None
+        known = self._memory.known(theta, key) if own else None
+        if known is not None:
+            return known
+        start = self._memory.start(theta, apart.count, members)
+
+        def sums(effects: Tensor) -> LevelSums:
+            return LevelSums(*self._sums(theta, 2, weights, effects))
+
+        found = eliminate(sums, start, apart.precision)
+        self._memory.keep(theta, found, key)
+        return found
+
+    @one_thread()
+    def effects(self, theta: Tensor | np.ndarray) -> Effects:
+        """The effects of the factor that is apart, at theta, (P,)."""
+        theta = self.as_theta(theta)[:1]
+        found = self._eliminated(theta, self.rows.weight[None], 1)
+        parts = (found.effects, found.information, found.tangent)
+        return Effects(*(part[0].cpu().numpy() for part in (theta, *parts)))
+
+    @one_thread()
+    def level_sums(self, theta: Floats, effects: Floats) -> LevelSums:
+        """Sums over the rows at theta, (P,), and any effects, (q,), without penalties."""
+        u = torch.as_tensor(effects, device=self.device)[None]
+        return LevelSums(*self._sums(self.as_theta(theta), 2, self.rows.weight[None], u))
+
+    @one_thread()
+    def information_at(self, theta: Floats, effects: Floats) -> tuple[Floats, float]:
+        """The information without the effects, penalised, and log|D|, at any effects."""
+        at, u = self.as_theta(theta), torch.as_tensor(effects, device=self.device)[None]
+        assert self.rows.apart is not None
+        found = schur(self.level_sums(theta, effects), u, self.rows.apart.precision)
+        whole = self._penalised(
+            at, Evaluation(found.value, found.score, found.hessian), self.totals()[None]
+        )
+        assert whole.hessian is not None
+        return -whole.hessian[0].cpu().numpy(), float(found.log_information[0])
+
+    def plain_value(self, theta: Floats) -> float:
+        """The log-likelihood at theta, with the effects, but without any penalty."""
+        if self.rows.apart is None:
+            return float(self.smoothed(None).evaluate(theta, 0).value[0])
+        prior = 0.5 * self.rows.apart.precision * float(np.sum(self.effects(theta).values ** 2))
+        return float(self.smoothed(None).evaluate(theta, 0).value[0]) + prior
 
     @one_thread()
     def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
@@ -439,7 +640,9 @@ class Objective(Likelihood):
             none = theta.new_zeros(len(theta), 0)
             return torch.cat([none, *(terms.value for _, terms in blocks)], dim=-1)
 
-        return self.rows.unsort(torch.cat(list(self._map_blocks(values, theta, 0)), dim=-1))
+        effects = self._effects_of(theta)
+        found = self._map_blocks(values, theta, 0, effects=effects)
+        return self.rows.unsort(torch.cat(list(found), dim=-1))
 
     @one_thread()
     def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
@@ -447,11 +650,27 @@ class Objective(Likelihood):
         self._check_shared("row_scores")
         theta = self.as_theta(theta)[:1]
 
+        effects, apart = self._effects_of(theta), self.rows.apart
+        tangent = None if self._memory.ended is None else self._memory.ended.tangent[0]
+
+        def own(block: Block, terms: RowTerms) -> Tensor:
+            found = row_scores(block, terms, self.n_params)
+            if apart is not None and tangent is not None:  # effects move with the parameters
+                found = found + _level_scores(block, terms, tangent, apart)
+            return found
+
         def scores(blocks: Iterable[tuple[Block, RowTerms]]) -> Tensor:
             none = theta.new_zeros(0, self.n_params)
-            return torch.cat([none, *(row_scores(*both, self.n_params) for both in blocks)])
+            return torch.cat([none, *(own(*both) for both in blocks)])
 
-        return self.rows.unsort(torch.cat(list(self._map_blocks(scores, theta, 1))).mT).mT
+        found = torch.cat(list(self._map_blocks(scores, theta, 1, effects=effects)))
+        return self.rows.unsort(found.mT).mT
+
+    def _effects_of(self, theta: Tensor) -> Tensor | None:
+        """(B, q) effects at theta; None where none are apart."""
+        if self.rows.apart is None:
+            return None
+        return self._eliminated(theta, self.rows.weight[None], len(theta)).effects
 
     @one_thread()
     def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
@@ -472,6 +691,8 @@ class Objective(Likelihood):
 
     def members_at_once(self, theta: np.ndarray) -> int:
         """As many as keep the work arrays small, and rows of their own within half the budget."""
+        if self.rows.apart is not None:  # whose derivatives are as many as levels and parameters
+            return max(1, self.memory_budget // (64 * self.n_params * self.rows.apart.count))
         count = int(self.form.sizes(self._dependence(self.as_theta(theta)))[0])
         in_cache = block_rows(count, self.rows.device, self.memory_budget) // 64
         in_budget = self.memory_budget // (2 * self.rows.nbytes_of_one)
@@ -489,6 +710,7 @@ class Objective(Likelihood):
         theta: Tensor,
         order: int,
         members: int = 1,
+        effects: Tensor | None = None,
     ) -> Iterable[Found]:
         """What a function makes of groups of blocks and their row terms, in their order.
 
@@ -496,7 +718,10 @@ class Objective(Likelihood):
         ----------
         members : int
             Of a batch for which the function makes sums.
+        effects : Tensor, optional
+            (B, q) of the factor that is apart.
         """
+        apart = self.rows.apart
         beta, gamma, dependence = theta.split([self.p, self.k, len(self.form.names)], dim=1)
         simulation = self.form.simulation
         nodes = None
@@ -515,9 +740,13 @@ class Objective(Likelihood):
 
         def terms_of(block: Block, work: Workspace) -> RowTerms:
             b = times(gamma, block.W) + block.offset_select
+            if effects is not None and apart is not None and apart.equation == "select":
+                b = b + effects[:, block.level]
             if block.kind == "closed":
                 return unselected(b, order)
             a = times(beta, block.X) + block.offset
+            if effects is not None and apart is not None and apart.equation == "outcome":
+                a = a + effects[:, block.level]
             own: Any = self._block_draws(block) if nodes is None else nodes
             return self.form.terms(a, b, dependence, block, replace(own, work=work), order)
 

@@ -108,6 +108,7 @@ class Solution:
     trace: tuple[Step, ...]
     status: Status
     score: np.ndarray | None = None  # (P,) at the last evaluation, of Newton's
+    apart: float = 0.0  # log determinant of the information of eliminated effects
 
 
 def ended_well(solution: Solution) -> bool:

@@ -351,6 +351,9 @@ def score(
         penalty = smoothing[:p, :p]
         score[:p] -= penalty @ independent.params[:p]
         information[:p, :p] += penalty
+    adjustment = getattr(rows, "adjustment", None)
+    if adjustment is not None:
+        score[-1] += adjustment.at(np.zeros(1))[1, 0]
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
     direction = np.append(coef, 1.0)
     move = float(direction @ score)

@@ -18,8 +18,9 @@ from ..kernel.integration import Integration
 from ..kernel.links import Link
 from ..kernel.rows import Rows
 from ..optimize.binary import Independent
-from ..optimize.objective import Objective
-from ..optimize.penalties import Penalised
+from ..optimize.levels import Effects
+from ..optimize.objective import Adjustment, Objective
+from ..optimize.penalties import Outer, Penalised
 from ..optimize.solution import Solution
 from ..types import Floats
 from .covariance import Meat
@@ -37,17 +38,20 @@ INSIDE = frozenset(
         "coefs_held",
         "constant_rows",
         "designs",
+        "effects",
         "estimated",
         "expand",
         "frame",
         "holding",
         "in_partitions",
+        "levels_for",
         "maximum",
         "meat_in_partitions",
         "n_coef",
         "n_weighted",
         "objective",
         "offset_columns",
+        "outer",
         "parametrize",
         "parametrized",
         "plain_rows",
@@ -154,7 +158,12 @@ class FittedModel(Protocol):
     def blocks_of(self) -> tuple[Penalised, ...]:
         """Return the coefficients of each penalised term."""
 
-    def smoothed(self, penalties: Floats | None) -> Self:
+    effects: Effects | None  # of the factor that is apart
+
+    def outer(self) -> Outer | None:
+        """Return the dependence that maximises the marginal likelihood, if it does."""
+
+    def smoothed(self, penalties: Floats | None, adjustment: Adjustment | None = None) -> Self:
         """Return the model with these penalties of its terms."""
 
     def objective(self, penalty: float = 0.0) -> Objective:
@@ -220,12 +229,15 @@ class FittedModel(Protocol):
 
     def designs(
         self, which: str, exog: Any = None, exog_select: Any = None, offset: Any = None,
-        offset_select: Any = None,
+        offset_select: Any = None, level: NDArray[np.int64] | None = None,
     ) -> Designs:  # fmt: skip
         """Return the rows to predict for, checked."""
 
     def design_for(self, data: Any, which: str) -> tuple[Any, Any]:
         """Return the designs of new data through the stored formulas."""
+
+    def levels_for(self, data: Any) -> NDArray[np.int64] | None:
+        """Return the levels of new data of the factor that is apart."""
 
     def offsets_for(self, data: Any, which: str, *given: Any) -> tuple[Any, Any]:
         """Return the offsets of new data."""

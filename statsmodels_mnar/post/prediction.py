@@ -9,7 +9,7 @@ indices a and b and the dependence parameters only, so derivatives are taken in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -271,13 +271,44 @@ class Designs:
     W: Floats | None  # (n, k) selection design
     offset: Floats | None = None  # (n,)
     offset_select: Floats | None = None  # (n,)
+    level: NDArray[np.int64] | None = None  # (n,) of the factor that is apart, -1 where not known
 
     def __len__(self) -> int:
         return len(self.X if self.X is not None else self.W)  # type: ignore[arg-type]
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Designs:
         parts = (self.X, self.W, self.offset, self.offset_select)
-        return Designs(*(None if part is None else part[rows] for part in parts))
+        X, W, a, b = (None if part is None else part[rows] for part in parts)
+        return Designs(X, W, a, b, None if self.level is None else self.level[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelEffects:
+    """Effects of a factor that are no columns of the designs, at given parameters."""
+
+    index: int  # 0 where they are in the outcome's index, 1 in that of selection
+    values: Floats  # (q,)
+    tangent: Floats  # (P, q) how they move with the model's parameters
+    variance: Floats  # (q,) given the parameters
+
+    def of(self, at: Designs) -> Floats:
+        """(n,) effects of the rows; zero where the level is not known."""
+        if at.level is None:
+            return np.zeros(len(at))
+        return np.where(at.level >= 0, self.values[at.level], 0.0)
+
+    def gradient(self, at: Designs, slope: Floats) -> Floats:
+        """(n, P) derivatives by way of the effects; ``slope``, (n,), is that in the index."""
+        if at.level is None:
+            return np.zeros((len(at), len(self.tangent)))
+        return np.where(at.level >= 0, slope, 0.0)[:, None] * self.tangent[:, at.level].T
+
+    def sums(self, at: Designs, slope: Floats) -> Floats:
+        """(q,) slopes summed over the rows of each level."""
+        known = np.zeros(len(at), dtype=bool) if at.level is None else at.level >= 0
+        level = np.zeros(0, dtype=np.int64) if at.level is None else at.level[known]
+        found: Floats = np.bincount(level, slope[known], len(self.values)).astype(float)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +321,7 @@ class Quantity:
     gamma: Floats  # (k,)
     dependence: Floats  # (d,) all of the form's
     free: NDArray[np.bool_]  # (d,) those that are parameters of the model
+    levels: LevelEffects | None = field(default=None, kw_only=True)
 
     @property
     def n_params(self) -> int:
@@ -305,6 +337,10 @@ class Quantity:
     def jet(self, at: Designs, order: int = 0, *, log: bool = False) -> Jet:
         """In (a, b, dependence parameters)."""
         a, b = _linear(at.X, self.beta, at.offset), _linear(at.W, self.gamma, at.offset_select)
+        if self.levels is not None:
+            own = self.levels.of(at)
+            a = a + own if a is not None and self.levels.index == 0 else a
+            b = b + own if b is not None and self.levels.index == 1 else b
         return jet(self.form, self.which, a, b, self.dependence, order, log=log)
 
     def value(self, at: Designs) -> Floats:
@@ -316,13 +352,19 @@ class Quantity:
         a, b = slopes[0, :, None], slopes[1, :, None]
         by_beta = a * (np.zeros((1, len(self.beta))) if at.X is None else at.X)
         by_gamma = b * (np.zeros((1, len(self.gamma))) if at.W is None else at.W)
-        return np.hstack([by_beta, by_gamma, slopes[2:][self.free].T])
+        found = np.hstack([by_beta, by_gamma, slopes[2:][self.free].T])
+        if self.levels is not None:
+            found += self.levels.gradient(at, slopes[self.levels.index])
+        return found
 
     def summed_gradient(self, at: Designs, slopes: Floats) -> Floats:
         """(P,) the gradient's sum over the rows."""
         by_beta = np.zeros(len(self.beta)) if at.X is None else slopes[0] @ at.X
         by_gamma = np.zeros(len(self.gamma)) if at.W is None else slopes[1] @ at.W
-        return np.concatenate([by_beta, by_gamma, slopes[2:][self.free].sum(1)])
+        found = np.concatenate([by_beta, by_gamma, slopes[2:][self.free].sum(1)])
+        if self.levels is not None:
+            found += self.levels.tangent @ self.levels.sums(at, slopes[self.levels.index])
+        return found
 
 
 # -- group effects: levels that were not seen, and the average over levels -------------------------
@@ -338,12 +380,19 @@ class Shrunk:
     equation: str  # "outcome" or "select"
     columns: slice  # of the design of its equation
     sd: float
+    apart: bool = False
 
     def unseen(self, at: Designs) -> Floats:
         """(n,) the standard deviation of the index where a row's level is not known, else 0."""
         design = at.X if self.equation == "outcome" else at.W
         if design is None:
             return np.zeros(len(at))
+        if self.apart:
+            return (
+                np.where(at.level >= 0, 0.0, self.sd)
+                if at.level is not None
+                else (np.full(len(at), self.sd))
+            )
         return np.where(design[:, self.columns].any(axis=1), 0.0, self.sd)
 
     @property
@@ -513,6 +562,10 @@ def predict_with_errors(
         variance = np.einsum("mi,mi->m", slope @ cov, slope)
         for term in terms:
             variance += (jet.first[term.index] * term.unseen(at[rows])) ** 2
+        if quantity.levels is not None and at.level is not None:
+            level = at.level[rows]
+            own = np.where(level >= 0, quantity.levels.variance[level], 0.0)
+            variance += jet.first[quantity.levels.index] ** 2 * own
         se[rows] = np.sqrt(variance)
     index = pd.RangeIndex(len(at)) if index is None else index
     return Prediction(predicted, se, index, quantity.which not in INDICES)
@@ -549,6 +602,12 @@ def predict_average(
                 [quantity.jet(at[rows], 1).first[term.index] for rows in blocks(len(at))]
             )
             variance += (share @ (first * unseen)) ** 2
+    if quantity.levels is not None:
+        by_level = np.zeros(len(quantity.levels.values))
+        for rows in blocks(len(at)):
+            first = quantity.jet(at[rows], 1).first[quantity.levels.index]
+            by_level += quantity.levels.sums(at[rows], share[rows] * first)
+        variance += by_level**2 @ quantity.levels.variance
     se = np.sqrt(variance)
     return Prediction(
         np.array([mean]), np.array([se]), pd.Index(["average"]), quantity.which not in INDICES

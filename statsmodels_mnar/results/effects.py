@@ -504,7 +504,8 @@ def _designs_of(self: SelectionResults, frame: pd.DataFrame, own: bool, which: s
     named = model.offset_columns  # these move with their column
     given = (v if name is None else None for v, name in zip(known, named, strict=True))
     offsets = model.offsets_for(frame, which, *given)
-    return model.designs(which, *model.design_for(frame, which), *offsets)
+    level = model.levels_for(frame)
+    return model.designs(which, *model.design_for(frame, which), *offsets, level)
 
 
 def check_probability(which: str) -> None:

@@ -419,6 +419,7 @@ def fit_record(results: SelectionResults) -> dict[str, Any]:
         "biascorr": results._first_stage_record(),
         "penalised_terms": shrinkage.record(results) if results._has_terms else None,
         "free_shares": results._leverage() if results._has_terms else None,
+        "adjustment": shrinkage.adjustment_record(results),
         "notes": summary.notes(results),
         "versions": versions(),
     }

@@ -367,7 +367,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         other = copy.copy(self)
         other._cache = {}
         known = self.__dict__.get("_summary_statistics_cache", {})
-        kept = ("llf", "llnull", "ignorable", "terms", "leverage")
+        kept = ("llf", "llnull", "ignorable", "terms", "leverage", "apart_edf")
         other._summary_statistics_cache = {name: known[name] for name in kept if name in known}
         return other
 
@@ -528,6 +528,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         number = float(model.n_coef + dependence - held)
         if self._has_terms:  # whose coefficients count as far as they are free
             number += float(self._leverage().sum() - model.estimated.sum())
+            number += shrinkage.apart_edf(self)
         return number
 
     @property
@@ -598,7 +599,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         if self._is_likelihood:
             _ = self.llnull, summary.independence(self)
         if self._has_terms:
-            _ = self._term_facts(), self._leverage()
+            _ = self._term_facts(), self._leverage(), shrinkage.apart_edf(self)
         super().remove_data()
         self.model.remove_data()
 

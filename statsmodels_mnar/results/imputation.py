@@ -286,7 +286,7 @@ def _draw_params(self: SelectionResults, rng: np.random.Generator) -> Floats:
 
 def _unlabelled(self: SelectionResults) -> Designs:
     d = self.model.design
-    return Designs(d.X, d.W, d.offset, d.offset_select)[~d.labelled]
+    return Designs(d.X, d.W, d.offset, d.offset_select, d.levels)[~d.labelled]
 
 
 def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:

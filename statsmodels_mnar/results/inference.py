@@ -31,6 +31,7 @@ from ..post.paths import EVERYWHERE, Closed, Curve
 from ..post.profile import trace
 from ..tools import check_alpha
 from ..types import Floats
+from .shrinkage import apart_edf
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -57,10 +58,44 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if not np.isfinite(cov).all() and self._is_likelihood:
         gamma, cov = _selection_apart(self)
     shrunk = _shrunk_covariance(self, select) if self._has_terms else None
-    return latent.exclusion(
+    test = latent.exclusion(
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
+    return _with_levels(self, test, found.directions)
+
+
+def _with_levels(self: SelectionResults, test: ExclusionTest, directions: Floats) -> ExclusionTest:
+    """The test with the effects of a factor that is apart, where it is an instrument.
+
+    The joint statistic is that of the directions and that of the effects given these. Effects have
+    the covariance D^(-1) + T'VT, T their tangent and V the covariance of the parameters, of which
+    given the directions W is left: their statistic has the inverse by Woodbury's formula.
+    """
+    apart, terms = self.model.effects, self.model.design.penalised
+    own = [term for term in terms if term.apart and term.equation == "select"]
+    both = {term.column for term in terms if term.kind == "re" and term.equation == "outcome"}
+    if apart is None or not own or own[0].column in both:
+        return test
+    V = np.asarray(self.cov_params_default)
+    T, d = apart.tangent[self.model.estimated], apart.information
+    effects, statistic = apart.values, 0.0
+    if test.df:
+        p, k = self.model.k_outcome, self.model.k_select
+        R = np.hstack([np.zeros((len(directions), p)), directions,
+                       np.zeros((len(directions), len(V) - p - k))])  # fmt: skip
+        projected = V @ R.T @ np.linalg.inv(R @ V @ R.T)
+        effects = effects - T.T @ (projected @ (R @ np.asarray(self.params)))
+        V = V - projected @ R @ V
+        statistic = test.statistic
+    size, vectors = np.linalg.eigh(0.5 * (V + V.T))
+    low = (vectors * np.sqrt(np.maximum(size, 0.0))).T @ T  # (P, q), whose square is T'WT
+    pull = low @ (d * effects)
+    inner = np.eye(len(low)) + (low * d) @ low.T
+    statistic += float(d @ effects**2 - pull @ np.linalg.solve(inner, pull))
+    df = test.df + max(1, round(apart_edf(self)))
+    pvalue = float(stats.chi2.sf(statistic, df))
+    return ExclusionTest((*test.columns, own[0].name), statistic, df, pvalue, test.offset)
 
 
 def _shrunk_covariance(self: SelectionResults, cut: slice) -> Floats:
@@ -136,13 +171,31 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
         return latent.likelihood_ratio(self.llf, self._ll_ignorable())
     if method == "score":
         return latent.score(
-            self.model.rows,
+            _rows_apart(self),
             self._fit_info.independent,
             link=self.model.link,
             meat=partial(_score_meat, self) if robust else None,
         )
     variance = float(np.asarray(self.cov_params_default)[-1, -1])
     return latent.wald(float(np.asarray(self.params)[-1]), variance)
+
+
+def _rows_apart(self: SelectionResults) -> Any:
+    """The rows; effects of a factor that is no columns are offsets, as without dependence.
+
+    Where they are in the outcome the score test is conservative: it is not projected on them.
+    """
+    rows, objective = self.model.rows, self.model.objective()
+    apart = getattr(rows, "apart", None)
+    if apart is None:
+        return rows
+    free = np.zeros(objective.n_params - objective.n_coef)
+    effects = objective.effects(np.concatenate([self._fit_info.independent.params, free]))
+    assert rows.level is not None
+    own = rows.X.new_tensor(effects.values)[rows.level]
+    name = "offset" if apart.equation == "outcome" else "offset_select"
+    moved = {name: getattr(rows, name) + own}
+    return replace(rows, apart=None, level=None, **moved)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:

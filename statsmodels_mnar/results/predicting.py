@@ -19,6 +19,7 @@ from scipy.special import ndtri
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign, refuse_partitioned
 from ..design.sources import find_source
+from ..design.terms import level_codes
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
@@ -88,11 +89,12 @@ class FramePredictor:
             known = read and offset is not None
             offsets.append(as_floats(frame[offset], str(offset)) if known else None)
         values = {}
+        level = level_codes([term for spec in self.specs for term in spec.penalised], frame)
         for q in self.quantities:
             used = [q.which in need for _, _, need in self._equations()]
             X, W = (v if u else None for v, u in zip(parts, used, strict=True))
             a, b = (v if u else None for v, u in zip(offsets, used, strict=True))
-            values[q.which] = q.value(Designs(X, W, a, b)) if len(frame) else np.empty(0)
+            values[q.which] = q.value(Designs(X, W, a, b, level)) if len(frame) else np.empty(0)
         return pd.DataFrame(values, index=frame.index)
 
 
@@ -202,8 +204,8 @@ def zero_row(at: Designs, constant: Floats) -> Designs:
     p = 0 if at.X is None else at.X.shape[1]
     X = None if at.X is None else np.where(constant[:p], at.X, 0.0)
     W = None if at.W is None else np.where(constant[-at.W.shape[1] :], at.W, 0.0)
-    offsets = (None if v is None else np.zeros(1) for v in (at.offset, at.offset_select))
-    return replace(at, X=X, W=W, **dict(zip(("offset", "offset_select"), offsets, strict=True)))
+    a, b = (None if v is None else np.zeros(1) for v in (at.offset, at.offset_select))
+    return replace(at, X=X, W=W, offset=a, offset_select=b)
 
 
 # -- predictions of a fitted selection model -------------------------------------------------------
@@ -252,7 +254,7 @@ def predict(
         at = without_levels(self.model.designs(**keywords), terms)
         values = averaged(self.model.quantity(self.params, which), terms).value(at)
     else:
-        values = self.model.predict(self.params, **keywords)
+        values = self.model.quantity(self.params, which).value(self.model.designs(**keywords))
     if index is not None and len(index) == len(values):
         return pd.Series(values, index=index)
     return values
@@ -353,9 +355,11 @@ def _inputs(
         transform = transform and not design.takes_designs(exog, exog_select)
         if not (formulas and transform and exog_select is None):
             design.check_columns(exog, exog_select)
+    level = None
     if exog is not None and transform and formulas and exog_select is None:
         exog = as_frame(exog)
         offset, offset_select = self.model.offsets_for(exog, which, offset, offset_select)
+        level = self.model.levels_for(exog)
         exog, exog_select = self.model.design_for(exog, which)
     index = None
     for frame in (exog, exog_select):
@@ -367,6 +371,7 @@ def _inputs(
         "which": which,
         "offset": offset,
         "offset_select": offset_select,
+        "level": level,
     }
     return keywords, index
 

@@ -427,7 +427,8 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
       other models
     - ``penalised_terms``: null without any: kind, column, equation, start, rank, levels
       (as text) or knots and constraint, penalty, estimated, vanished, edf, log_sd_error, lr, flat,
-      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters
+      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters; ``adjustment`` of
+      the dependence: kind, knots, values, unit
     - ``notes``: sentences; ``versions``: of Python and the packages
 
     What does not exist is null; infinite numbers are "inf" or "-inf".
@@ -443,6 +444,12 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     >>> bool((again.params == results.params).all())
     True
     """
+    apart = [term.name for term in self.model.design.penalised if term.apart]
+    if apart:
+        raise ValueError(
+            f"{apart[0]} has so many levels that the effects of its levels are not stored in files "
+            "of results; pickle the results instead"
+        )
     text = as_json(fit_record(self))
     if path is not None:
         write_whole(Path(path), text)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from ..design.terms import PenalisedTerm, Spline
+from ..optimize.levels import Effects, added, schur
 from ..optimize.maximize import maximize
-from ..optimize.penalties import curvature, marginal, smoothed, without
+from ..optimize.penalties import choose, curvature, marginal, smoothed, without
 from ..post.covariance import invert
 from ..post.prediction import Designs, Shrunk
 from ..tools import check_alpha
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 _POINTS = 100  # of a curve
-_SMALL = 50  # rows of a level, below which the dependence is biased (docs/howto/decision-makers)
+_SMALL = 50  # rows of a level, below which a joint mode is biased (docs/howto/decision-makers)
 _MOST_NAMED = 60  # levels of which a picture shows the names
 
 
@@ -60,13 +62,10 @@ def _facts(self: SelectionResults) -> TermFacts:
     assert found is not None
     blocks, values = model.blocks_of(), found.values
     free = self._leverage()
-    edf = np.array([float(free[block.cut].sum()) for block in blocks])
-    objective = model.objective(self._fit_info.penalty)
-
-    def climb(own: Objective, start: Floats) -> Solution:
-        return maximize(own, start, free=model.estimated)
-
-    cov = curvature(objective, self.solution, model.estimated, blocks, found, climb)
+    edf = np.array([apart_edf(self) if block.apart else float(free[block.cut].sum())
+                    for block in blocks])  # fmt: skip
+    cov = curvature(_without_adjustment(self), self.solution, _integrated(self), blocks, found,
+                    _climber(self), model.outer())  # fmt: skip
     flat = [_flat(self, term, block.cut, own) for term, block, own in
             zip(terms, blocks, edf, strict=True)]  # fmt: skip
     return TermFacts(
@@ -79,7 +78,7 @@ def _facts(self: SelectionResults) -> TermFacts:
         vanished=tuple(map(bool, found.vanished)),
         edf=edf,
         log_sd_error=0.5 * np.sqrt(np.diag(cov)),
-        lr=np.array([_ratio(self, j, objective, climb) for j in range(len(terms))]),
+        lr=np.array([_ratio(self, j) for j in range(len(terms))]),
         flat=np.array([each[0] for each in flat]),
         flat_df=np.array([each[1] for each in flat]),
     )
@@ -98,35 +97,53 @@ def leverage(self: SelectionResults) -> Floats:
     E is the expected information at the estimates, as in mgcv; the observed one where that is not
     positive definite.
     """
-    return self._once("leverage", lambda: _free_shares(self))  # outlives the data
+    return self._once("leverage", lambda: _free_shares(self)[0])  # outlives the data
 
 
-def _free_shares(self: SelectionResults) -> Floats:
+def apart_edf(self: SelectionResults) -> float:
+    """Effective degrees of freedom of the effects that are apart; zero without any."""
+    if self.model.effects is None:
+        return 0.0
+    return self._once("apart_edf", lambda: _free_shares(self)[1])
+
+
+def _free_shares(self: SelectionResults) -> tuple[Floats, float]:
+    """Effective degrees of freedom of the parameters, and of effects that are apart."""
     model, keep = self.model, self.model.estimated
     whole = np.zeros((len(keep), len(keep)))
     objective = model.objective()
     if objective.smoothing is not None:
         whole = objective.smoothing
     penalty = whole[np.ix_(keep, keep)]
-    found = np.zeros(len(keep))
-    for information in (_expected(self), -self._hessian() - penalty):
+    found, beside = np.zeros(len(keep)), 0.0
+    observed = -self._hessian() - penalty
+    for information, effects in (_expected(self), (observed, model.effects)):
         inverse = invert(information + penalty)
         if np.isfinite(inverse).all():
-            found[keep] = np.einsum("ij,ji->i", inverse, information)
-            return found
+            found[keep] = 1.0 - np.einsum("ij,ji->i", inverse, penalty)
+            if effects is not None and objective.rows.apart is not None:
+                cov = np.zeros((len(keep), len(keep)))
+                cov[np.ix_(keep, keep)] = inverse
+                prior = objective.rows.apart.precision
+                beside = len(effects.values) - prior * effects.covariance_trace(cov)
+            return found, beside
     found[keep] = np.nan
-    return found
+    return found, np.nan if model.effects is not None else 0.0
 
 
-def _expected(self: SelectionResults) -> Floats:
-    """Expected information of the estimated parameters: every row with all that it could show."""
+def _expected(self: SelectionResults) -> tuple[Floats, Effects | None]:
+    """Expected information of the estimated parameters: every row with all that it could show.
+
+    Effects that are apart are eliminated; with them their own information.
+    """
     model = self.model
     design, n = model.design, model.design.nobs
     cases = [("p11", 1.0, 1.0), ("p01", 0.0, 1.0), (None, 0.5, 0.0)]
-    selected = [model.predict(self.params, which=which) for which in ("p11", "p01")]
+    selected = [model.quantity(self.params, which).value(model.designs(which))
+                for which in ("p11", "p01")]  # fmt: skip
     shares = [*selected, np.clip(1.0 - selected[0] - selected[1], 0.0, 1.0)]
-    total = np.zeros((len(model.estimated),) * 2)
-    theta = model.expand(self.params)
+    theta, keep = model.expand(self.params), np.ix_(model.estimated, model.estimated)
+    total, levels = np.zeros((len(theta),) * 2), []
     for (_, y, s), share in zip(cases, shares, strict=True):
         rows = model.rows_of(
             replace(
@@ -134,18 +151,43 @@ def _expected(self: SelectionResults) -> Floats:
                 weight_kind="prob_weights",
             )
         )  # fmt: skip
-        at = model.objective().with_rows(rows).evaluate(theta, 2)
+        own = model.objective().with_rows(replace(rows, apart=model.rows.apart))
+        if model.effects is not None:
+            levels.append(own.level_sums(theta, model.effects.values))
+            continue
+        at = own.evaluate(theta, 2)
         assert at.hessian is not None
         total -= at.hessian[0].cpu().numpy()
-    return total[np.ix_(model.estimated, model.estimated)]
+    if model.effects is None:
+        return total[keep], None
+    sums, apart = added(levels), model.rows.apart
+    assert apart is not None
+    found = schur(sums, sums.pull, apart.precision)
+    parts = (found.effects, found.information, found.tangent)
+    effects = Effects(theta, *(part[0].cpu().numpy() for part in parts))
+    return -found.hessian[0].cpu().numpy()[keep], effects
 
 
-def _ratio(
-    self: SelectionResults,
-    term: int,
-    objective: Objective,
-    climb: Callable[[Objective, Floats], Solution],
-) -> float:
+def _without_adjustment(self: SelectionResults) -> Objective:
+    """The penalised log-likelihood alone."""
+    objective = self.model.objective(self._fit_info.penalty)
+    return objective.smoothed(objective.rows.smoothing)
+
+
+def _integrated(self: SelectionResults) -> NDArray[np.bool_]:
+    """(P,) the parameters that the marginal likelihood integrates out."""
+    free, outer = self.model.estimated, self.model.outer()
+    if outer is not None:
+        free[outer.position] = False
+    return free
+
+
+def _climber(self: SelectionResults) -> Callable[[Objective, Floats], Solution]:
+    free = _integrated(self)
+    return lambda own, start: maximize(own, start, free=free)
+
+
+def _ratio(self: SelectionResults, term: int) -> float:
     """Twice the log marginal likelihood gained over a variance of zero, other penalties held."""
     found, model, blocks = self._fit_info.penalties, self.model, self.model.blocks_of()
     assert found is not None
@@ -153,11 +195,18 @@ def _ratio(
         return math.nan
     if found.vanished[term]:
         return 0.0
-    at = marginal(objective, self.solution, model.estimated, blocks, found.values, exact=False)
-    values = without(found, term, blocks, self.solution.hessian)
+    objective, climb, outer = _without_adjustment(self), _climber(self), model.outer()
+    values = without(found, term, blocks, objective, self.solution)
     own = smoothed(objective, blocks, values)
-    there = climb(own, self.solution.params)
-    less = marginal(own, there, model.estimated, blocks, values, exact=False)
+    there, free = climb(own, self.solution.params), _integrated(self)
+    if outer is not None:  # the dependence goes where it is without the term
+        held = [replace(block, fixed=value) for block, value in zip(blocks, values, strict=True)]
+        there, _ = choose(own, there, free, held, values, climb, outer)
+    less = marginal(own, there, free, blocks, values, outer, exact=False)
+    at = marginal(
+        objective, climb(objective, self.solution.params), free, blocks, found.values, outer,
+        exact=False,
+    )  # fmt: skip
     if at is None or less is None:
         return math.nan
     return max(2.0 * (at.value - less.value), 0.0)
@@ -298,15 +347,26 @@ def group_effects(self: SelectionResults, term: str, alpha: float = 0.05) -> pd.
     check_alpha(alpha)
     found = term_named(self, term, "re")
     assert not isinstance(found.basis, Spline)
-    cut = _position(self, found)
-    effect = np.asarray(self.params)[cut]
-    se = np.sqrt(np.diag(np.asarray(self.cov_params_default)[cut, cut]))
+    effect, se = _effects_of(self, found)
     reach = stats.norm.ppf(1.0 - alpha / 2.0) * se
     table = pd.DataFrame(
         {"effect": effect, "se": se, "ci_lower": effect - reach, "ci_upper": effect + reach},
         index=pd.Index(found.basis.levels, name=found.column),
     )
     return table.sort_values("effect", kind="stable")
+
+
+def _effects_of(self: SelectionResults, term: PenalisedTerm) -> tuple[Floats, Floats]:
+    """Effects of the levels of a term, and their standard errors."""
+    cov = np.asarray(self.cov_params_default)
+    if term.apart:
+        apart, keep = self.model.effects, self.model.estimated
+        assert apart is not None
+        moves = apart.tangent[keep]
+        variance = 1.0 / apart.information + np.einsum("pq,pq->q", moves, cov @ moves)
+        return apart.values, np.sqrt(variance)
+    cut = _position(self, term)
+    return np.asarray(self.params)[cut], np.sqrt(np.diag(cov[cut, cut]))
 
 
 def smooth_curve(
@@ -429,7 +489,7 @@ def shrunk(self: SelectionResults) -> tuple[Shrunk, ...]:
     if found is None:
         return ()
     return tuple(
-        Shrunk(term.equation, term.columns, 0.0 if gone else float(value) ** -0.5)
+        Shrunk(term.equation, term.columns, 0.0 if gone else float(value) ** -0.5, term.apart)
         for term, value, gone in zip(
             self.model.design.penalised, found.values, found.vanished, strict=True
         )
@@ -456,7 +516,7 @@ def without_levels(at: Designs, terms: tuple[Shrunk, ...]) -> Designs:
         if matrix is not None:
             block = matrix[:, term.columns]
             block[~np.isnan(block)] = 0.0
-    return replace(at, X=X, W=W)
+    return replace(at, X=X, W=W, level=None)
 
 
 def kinds(self: SelectionResults) -> dict[str, str]:
@@ -482,6 +542,15 @@ def record(self: SelectionResults) -> list[dict[str, Any]]:
             | {name: getattr(found, name)[j] for name in PER_TERM}
         )  # fmt: skip
     return rows
+
+
+def adjustment_record(self: SelectionResults) -> dict[str, Any] | None:
+    """What the dependence was adjusted by as plain data, for files."""
+    found = self._fit_info.penalties
+    if found is None or found.adjustment is None:
+        return None
+    at = found.adjustment
+    return {"kind": at.kind, "knots": at.knots, "values": at.values, "unit": at.unit}
 
 
 PER_TERM = (
@@ -534,20 +603,27 @@ def notes(self: SelectionResults) -> list[str]:
         "penalties='estimated' does not). chi2 of re() tests that the variance is zero (half a "
         "point mass at zero, half chi2(1)), that of smooth() that the curve is flat (Wald)."
     ]
-    rows = {"outcome": self.nobs_selected, "select": self.nobs}
-    small = [
-        name
-        for name, kind, equation, levels in zip(
-            found.names, found.kinds, found.equations, found.ranks, strict=True
-        )
-        if kind == "re" and rows[equation] / levels < _SMALL
-    ]
-    if small and self._form.free.any():
+    penalties = self._fit_info.penalties
+    if penalties is not None and penalties.adjustment is not None:
         lines.append(
-            f"The levels of {', '.join(small)} have fewer than {_SMALL} rows on average: effects "
-            "and dependence are estimated at a joint mode, which then exaggerates the dependence. "
-            "Compare a fit with the rate of the level's other rows in place of re()."
+            "The dependence maximises that likelihood too: coefficients are integrated out. "
+            "Profiles, likelihood ratios and the test of independence are those of this likelihood."
         )
+    elif self._form.free.any():
+        rows = {"outcome": self.nobs_selected, "select": self.nobs}
+        small = [
+            name
+            for name, kind, equation, levels in zip(
+                found.names, found.kinds, found.equations, found.ranks, strict=True
+            )
+            if kind == "re" and rows[equation] / levels < _SMALL
+        ]
+        if small:
+            lines.append(
+                f"The levels of {', '.join(small)} have fewer than {_SMALL} rows on average: "
+                "effects and dependence are estimated at a joint mode, which then exaggerates the "
+                "dependence. Fit with dependence='marginal', for a normalization that has it."
+            )
     gone = [name for name, flag in zip(found.names, found.vanished, strict=True) if flag]
     if gone:
         lines.append(

@@ -110,15 +110,15 @@ def test_few_rows_a_group_and_twenty_basis_functions_are_those_of_mgcv(data, mgc
     assert results.params["select_z"] == pytest.approx(mgcv[case, "z"], abs=1e-4)
 
 
-def test_joint_model_at_the_penalties_of_gjrm(data):
-    """Values of GJRM 0.2-6.8 on this file, from the README beside it."""
+def test_joint_mode_at_the_penalties_of_gjrm(data):
+    """Values of GJRM 0.2-6.8 on this file, from the README beside it; it has the joint mode."""
     results = ProbitSelection.from_formula(
         "y ~ smooth(x1, penalty=241.2697) + x2",
         "s ~ smooth(x1, penalty=220.1754) + x2 + z + re(interviewer, sd=0.4815405**-0.5)".replace(
             "0.4815405**-0.5", repr(0.4815405**-0.5)
         ),
         data,
-    ).fit()
+    ).fit(dependence="joint")
     assert results.llf == pytest.approx(-3244.387, abs=1e-3)
     assert results.rho == pytest.approx(-0.608, abs=1e-3)
     expected = {
@@ -158,7 +158,7 @@ def test_penalties_and_maximum_belong_together(joint):
     """Refitted at the penalties found, the estimates are the same."""
     found = joint._results._fit_info.penalties
     assert found.converged
-    again = joint.model.smoothed(found.values).fit(cov_type="nonrobust")
+    again = joint.model.smoothed(found.values, found.adjustment).fit(cov_type="nonrobust")
     np.testing.assert_allclose(again.params, joint.params, atol=1e-6)
 
 

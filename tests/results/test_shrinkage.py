@@ -223,6 +223,9 @@ def test_files_hold_the_terms(results, data):
     )  # fmt: skip
     with_model = from_json(text, results.model.smoothed(None))
     np.testing.assert_allclose(with_model.predict(data), results.predict(data))
+    params = with_model.model.expand(results.params)
+    at, expected = (r.model.objective().evaluate(params) for r in (with_model, results))
+    np.testing.assert_allclose(at.hessian, expected.hessian, rtol=1e-9, atol=1e-9)
     assert with_model.df_modelwc == pytest.approx(results.df_modelwc)
 
 
@@ -232,6 +235,8 @@ def test_files_hold_the_terms(results, data):
         ('"start": 2', '"start": 1', "where the columns of the term begin"),
         ('"kind": "smooth"', '"kind": "line"', "must be one of re, smooth"),
         ('"vanished": false', '"vanished": 0', "must be true or false"),
+        ('"kind": "probit"', '"kind": "free"', "must be one of probit, loading"),
+        ('"knots": [\n      -3.0', '"knots": [\n      99', "must be at least two rising numbers"),
     ],
 )
 def test_malformed_terms_of_a_file_are_named(results, old, new_text, words):
@@ -263,11 +268,15 @@ def test_summaries_show_terms_once(results):
     assert "Penalised terms" in results.summary().as_latex()
 
 
-def test_small_groups_are_named_in_the_summary(results):
+def test_summaries_say_how_the_dependence_was_estimated():
     small = simulate_interviewers(600, groups=20, rng=0).data
-    fit = ProbitSelection.from_formula("y ~ x2", "s ~ z + re(interviewer)", small).fit()
-    assert "fewer than 50 rows on average" in " ".join(str(fit.summary()).split())
-    assert "fewer than 50 rows" not in " ".join(str(results.summary()).split())
+    model = ProbitSelection.from_formula("y ~ x2", "s ~ z + re(interviewer)", small)
+    words = {how: " ".join(str(model.fit(dependence=how).summary()).split())
+             for how in ("joint", "marginal")}  # fmt: skip
+    assert "fewer than 50 rows on average" in words["joint"]
+    assert "dependence='marginal'" in words["joint"]
+    assert "coefficients are integrated out" in words["marginal"]
+    assert "fewer than 50 rows" not in words["marginal"]
 
 
 @pytest.mark.full

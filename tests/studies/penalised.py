@@ -68,11 +68,14 @@ def one_set(cell: Cell, number: int, interval: str | None) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         try:
             start = time.process_time()
-            results = ProbitSelection.from_formula(
+            model = ProbitSelection.from_formula(
                 OUTCOME, f"{SELECT} + re(interviewer)", data, env={"np": np}
-            ).fit()
+            )
+            results = model.fit()
             found["seconds"] = time.process_time() - start
             found |= quantities(results, interval)
+            joint = model.fit(dependence="joint")
+            found |= {f"{k} (joint)": v for k, v in quantities(joint, interval).items()}
             # What users do today: the share of consents on the interviewer's other rows.
             rest = data.groupby("interviewer").s.transform("sum") - data.s
             size = data.groupby("interviewer").s.transform("size") - 1
@@ -110,10 +113,10 @@ def run(
     done = set()
     if path.exists():
         done = {(line["cell"], line["number"]) for line in map(json.loads, path.open())}
-    for cell in cells():
-        if (most_rows and cell.n > most_rows) or (only and only not in cell.name):
-            continue
-        for number in range(sets):
+    for number in range(sets):  # of all cells, so that a run that is stopped has the same of each
+        for cell in cells():
+            if (most_rows and cell.n > most_rows) or (only and only not in cell.name):
+                continue
             if (cell.name, number) not in done:
                 line = json.dumps(one_set(cell, number, interval))
                 with path.open("a") as file:
@@ -144,6 +147,7 @@ def table(path: Path) -> pd.DataFrame:
                     "mcse": error.std() / np.sqrt(len(error)), "rmse": np.sqrt(np.mean(error**2)),
                     "coverage": ((low <= truth) & (truth <= high))[known].mean(),
                     "zero": float(np.mean(estimate == 0.0)),
+                    "median": np.median(estimate),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows).set_index(["cell", "quantity"])

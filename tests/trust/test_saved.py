@@ -315,6 +315,7 @@ NOT_IN_OLD_FILES = {
     ("offsets",),
     ("penalised_terms",),
     ("free_shares",),
+    ("adjustment",),
     ("across", "conservative"),
     ("across", "widened"),
     ("terms",),
