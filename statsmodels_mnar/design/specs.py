@@ -240,11 +240,13 @@ def _of_numbers_alone(formula: Formula, rows: pd.DataFrame) -> patsy.DesignInfo 
 def _columns_of(info: patsy.DesignInfo, rows: pd.DataFrame) -> NDArray[np.float64]:
     """The design of a formula whose terms are products of columns."""
     columns = {factor: rows[factor.code].to_numpy(dtype=float) for factor in info.factor_infos}
-    design = np.ones((len(rows), len(info.terms)))
-    for at, term in enumerate(info.terms):
-        for factor in term.factors:
-            design[:, at] *= columns[factor]
-    return design
+    design = np.empty((len(info.terms), len(rows)))
+    for column, term in zip(design, info.terms, strict=True):
+        first, *others = [columns[factor] for factor in term.factors] or [1.0]
+        column[:] = first
+        for other in others:
+            column *= other
+    return design.T
 
 
 # -- again, on new data ----------------------------------------------------------------------------
