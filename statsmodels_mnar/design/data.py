@@ -525,11 +525,17 @@ def read_rows(
         s = _read_left(select, frame, "selection indicator")
     _check_selection(s, select_name, rows)
     covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
-    holes = {name: frame[name].isna().to_numpy() for name in covariates}
+    holes = {name: _missing(frame[name]) for name in covariates}
     for name, values in {select_name: s, **extras}.items():
         holes[name] = holes.get(name, False) | np.isnan(values)
     keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
     return y, s, keep, dropped
+
+
+def _missing(column: pd.Series) -> Mask:
+    if column.dtype == np.float64:
+        return np.isnan(column.to_numpy())
+    return column.isna().to_numpy()
 
 
 def _check_selection(s: Floats, name: str, rows: pd.Index) -> None:

@@ -17,7 +17,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType, ModuleType
 from typing import Any, Literal, NoReturn
 
@@ -163,11 +163,11 @@ def evaluate_right(
     A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
     in the result, with "ignore" only the columns of that term are.
     """
+    if _of_numbers_alone(formula, frame):
+        info = _info_of_numbers(formula.rhs)
+        return _columns_of(info, frame), _spec(formula, info.column_names, info)
     rows = plain(frame[list(formula.rhs_columns)], learn=True)
     rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
-    info = _of_numbers_alone(formula, rows)
-    if info is not None:
-        return _columns_of(info, rows), _spec(formula, info.column_names, info)
     check_terms(formula, rows)
     rows = readable(rows, formula.rhs, formula.engine)
     levels = _levels(formula, rows)
@@ -214,22 +214,23 @@ def _spec(formula: Formula, column_names: Iterable[Any], info: Any) -> FormulaSp
 # -- terms that are columns of numbers, or products of such ----------------------------------------
 
 
-def _of_numbers_alone(formula: Formula, rows: pd.DataFrame) -> patsy.DesignInfo | None:
-    """What patsy learns of a formula whose factors are all columns of numbers: their names.
-
-    Most formulas are of this kind, and patsy looks at each value several times to find it out.
-    """
+def _of_numbers_alone(formula: Formula, frame: pd.DataFrame) -> bool:
+    """Whether all factors are columns of numbers, as in most formulas."""
     if formula.engine != "patsy":
-        return None
-    terms = patsy.ModelDesc.from_formula(formula.rhs).rhs_termlist
-    factors = {factor for term in terms for factor in term.factors}
-    for factor in factors:
-        code = factor.code
-        if code not in rows.columns or rows[code].dtype not in (np.float64, np.int64):
-            return None
+        return False
+    codes = factor_codes(formula.rhs, formula.engine)
+    return all(
+        code in frame.columns and frame[code].dtype in (np.float64, np.int64) for code in codes
+    )
+
+
+@lru_cache(maxsize=256)
+def _info_of_numbers(rhs: str) -> patsy.DesignInfo:
+    """What patsy learns of such a formula: its names. It would look at each value several times."""
+    terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
     scope = patsy.EvalEnvironment([])
     infos = {}
-    for factor in factors:
+    for factor in {factor for term in terms for factor in term.factors}:
         state: dict[str, Any] = {}
         factor.memorize_passes_needed(state, scope)
         infos[factor] = patsy.FactorInfo(factor, "numerical", state, num_columns=1)
@@ -464,6 +465,8 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
     for code in factor_codes(formula.rhs, formula.engine):
         name = column_named(code, formula.rhs_columns)
         if name is None or name not in data or not isinstance(data[name], pd.Series):
+            continue
+        if data[name].dtype in (np.float64, np.int64):
             continue
         column = data[name].iloc[:_SAMPLE]
         if isinstance(column.dtype, pd.ArrowDtype):
