@@ -46,8 +46,9 @@ _LARGER = 8  # times as many rows of the next part of them
 _MOST_COPIED = 2**19  # rows of a part, which is a copy of them
 NEAR = 1.0  # standard errors to a maximum of a part of the rows
 _AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
+_CHANGE = 5e-8  # share of its size by which the Hessian may change in a last step
 _MANY = 2**15  # rows for which another evaluation costs more than digits of the Hessian are worth
-_BENT = 1e-6  # share by which that may change in a last step
+_BENT = 1e-6  # share by which it may change there
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
@@ -426,14 +427,16 @@ class _Search:
         maximum, distance = standing.maximum, standing.distance
         exhausted = (distance <= standing.rounding) | (distance > 0.5 * self.distance)
         # Newton's steps square the distance, once they are short: the step after the next is known.
-        squared = (distance <= WITHIN) & (distance**3 <= aim * self.distance**2)
+        # The Hessian changes by about the distance over the root of the rows.
+        short = distance <= (_CHANGE * total.sqrt()).clamp(min=WITHIN)
+        squared = short & (distance**3 <= aim * self.before**2)
         shrinks = torch.where(self.before < torch.inf, (distance / self.before) ** 2, 1.0)
         norm = standing.norm * shrinks
         foreseen = standing.curved & (norm <= gtol) & (distance * shrinks <= aim)
         foreseen &= (shrinks <= _BENT) & (total >= _MANY)
         norm = torch.where(foreseen, norm, standing.norm)
         settled = foreseen | (maximum & ((distance <= aim) | squared | exhausted))
-        refined = foreseen | (settled & (distance <= max(WITHIN, aim)))
+        refined = foreseen | (settled & (squared | (distance <= max(WITHIN, aim))))
         ending = torch.where(refined[:, None], self._moved(standing.move), self.theta)
         ended_at = self.at.value + torch.where(refined, 0.5 * distance**2, 0.0)
         self.distance = torch.where(maximum, distance, torch.inf)
