@@ -48,7 +48,8 @@ NEAR = 1.0  # standard errors to a maximum of a part of the rows
 _AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
 _CHANGE = 5e-8  # share of its size by which the Hessian may change in a last step
 _MANY = 2**15  # rows for which another evaluation costs more than digits of the Hessian are worth
-_BENT = 1e-6  # share by which it may change there
+_BENT = 1e-6  # the share there
+REFIT = {"aim": WITHIN, "bent": 1e-2}  # options of refits of which only the parameters are needed
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
@@ -329,6 +330,7 @@ def newton_batch(
     maxiter: int = 100,
     gtol: float = 1e-8,
     aim: float = _AIM,
+    bent: float | None = None,
     callback: Callback | None = None,
 ) -> list[Solution]:
     """Maximise the objective from every row of ``starts``.
@@ -346,6 +348,9 @@ def newton_batch(
         the Hessian is negative definite and Newton's next step below ``aim``.
     aim : float
         In standard errors; a larger one, on a part of the rows say, loosens the other rules too.
+    bent : float, optional
+        Share of its size by which the Hessian may change in the last step, after which it is not
+        computed again. By default 1e-6 of many rows and 5e-8 of others.
 
     Notes
     -----
@@ -358,8 +363,8 @@ def newton_batch(
     last step is taken without another evaluation: the value is what the quadratic model makes of
     it, and the Hessian that one step before. Newton's steps square the distance: from d to q d,
     where q = (d/e)^2 if d came after e. The Hessian changes by about as large a share in that step.
-    So the search of many rows also ends where q is below 1e-6 and both d and the score, times q,
-    are small enough.
+    So the search also ends where q is below ``bent`` and both d and the score, times q, are small
+    enough.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -371,7 +376,7 @@ def newton_batch(
     if weights is not None and float((weights == 0.0).double().mean()) > _MANY_ZEROS:
         search.leave_out_zeros()
     for iteration in range(maxiter + 1):
-        search.finish(iteration, gtol, aim, last=iteration == maxiter)
+        search.finish(iteration, gtol, aim, bent, last=iteration == maxiter)
         if callback is not None:
             callback(search.latest)
         if not search.member:
@@ -417,7 +422,9 @@ class _Search:
         self.objective, self.weights = self.objective.with_rows(rows), None
         self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
-    def finish(self, iteration: int, gtol: float, aim: float, *, last: bool) -> None:
+    def finish(
+        self, iteration: int, gtol: float, aim: float, bent: float | None, *, last: bool
+    ) -> None:
         """Record the iteration, and take out the members that have ended."""
         self.score, self.information, side = self._model()
         information, total = self.information, self.objective.totals(self.weights)
@@ -433,7 +440,7 @@ class _Search:
         shrinks = torch.where(self.before < torch.inf, (distance / self.before) ** 2, 1.0)
         norm = standing.norm * shrinks
         foreseen = standing.curved & (norm <= gtol) & (distance * shrinks <= aim)
-        foreseen &= (shrinks <= _BENT) & (total >= _MANY)
+        foreseen &= (shrinks <= _BENT) & (total >= _MANY) if bent is None else shrinks <= bent
         norm = torch.where(foreseen, norm, standing.norm)
         settled = foreseen | (maximum & ((distance <= aim) | squared | exhausted))
         refined = foreseen | (settled & (squared | (distance <= max(WITHIN, aim))))
