@@ -91,4 +91,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND, *_PARTS})
+    """List what users import, without the modules that it is made of."""
+    return sorted({*__all__, *_PARTS, *(name for name in globals() if name.startswith("__"))})

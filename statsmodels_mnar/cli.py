@@ -20,6 +20,7 @@ from .files import Reading, read_chunks, read_table
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .optimize.maximize import OPTIMIZERS
 from .post.covariance import ESTIMATORS
+from .post.prediction import INDICES, WHICH
 from .results.report import SUFFIXES, check_path
 from .tools import written_whole
 
@@ -276,7 +277,7 @@ def parse_normalization(text: str) -> str | dict[str, float]:
 # -- predict ---------------------------------------------------------------------------------------
 
 
-ALL = ("mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00")
+ALL = tuple(which for which in WHICH if which not in INDICES)
 _CHUNK = 100_000  # rows
 _DIGITS = 6
 _SCORES = (".csv", ".tsv", ".parquet")
@@ -310,7 +311,7 @@ def add_predict(commands: Any) -> None:
     parser.add_argument("results", help="the .json file that fit --out wrote")
     parser.add_argument("data", help=_FILES)
     parser.add_argument(
-        "--which", action="append", choices=[*ALL, "linear", "linear-select", "all"],
+        "--which", action="append", choices=[*WHICH, "all"],
         metavar="NAME", help="what to predict (default mean); several times, or all probabilities",
     )  # fmt: skip
     parser.add_argument(
@@ -345,7 +346,7 @@ def run_predict(args: argparse.Namespace) -> str:
         )
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:
-        wanted = [*ALL, *(name for name in wanted if name.startswith("linear"))]
+        wanted = [*ALL, *(name for name in wanted if name in INDICES)]
     frames = (
         _scored(results, chunk, wanted, args)
         for chunk in read_chunks(args.data, _CHUNK, _reading(args))

@@ -19,11 +19,12 @@ from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .post import tests
 from .post.covariance import influence_covariance, invert, param_influence
 from .post.dependence import ExclusionTest
-from .post.intervals import check_alpha
 from .post.prediction import Designs, Quantity, predict_average
-from .post.tests import Correction, HausmanTest, VuongTest, is_nested
+from .post.tests import Correction, HausmanTest, VuongTest
 from .results.drawing import draw_intervals, legend_above
 from .results.fitted import SelectionResults
+from .results.specification import is_nested
+from .tools import check_alpha
 from .types import Floats
 
 __all__ = [

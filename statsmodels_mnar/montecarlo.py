@@ -21,7 +21,7 @@ from .optimize.batches import stacked
 from .optimize.binary import fit_independents
 from .optimize.maximize import maximize_many
 from .results.fitted import Fit, SelectionResultsWrapper
-from .tools import progress_bar
+from .tools import check_alpha, progress_bar
 
 
 @one_thread_a_step
@@ -94,7 +94,7 @@ def _fit_alone(model: Any, cov_type: str | None) -> SelectionResultsWrapper | st
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-# -- monte Carlo experiments: bias, coverage, size and power of estimators on simulated data -------
+# -- Monte Carlo experiments: bias, coverage, size and power of estimators on simulated data -------
 
 
 Simulator = Callable[[np.random.Generator], Any]
@@ -242,8 +242,7 @@ def monte_carlo(
         raise ValueError(f"n_rep={n_rep!r} must be an integer of at least 2")
     if not isinstance(estimators, Mapping) or not estimators:
         raise ValueError("estimators must be a dict from names to functions of the data")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")
+    check_alpha(alpha)
     generators = np.random.default_rng(rng).spawn(n_rep)
     read = quantities or (lambda results: parameters(results, alpha))
     frames: list[pd.DataFrame] = []

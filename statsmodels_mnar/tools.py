@@ -1,4 +1,4 @@
-"""Small tools that several parts share: progress bars, files written whole, escaped summaries.
+"""Small tools that several parts share: levels, progress bars, whole files, escaped summaries.
 
 statsmodels writes names into the HTML of a summary as they are. A notebook shows that HTML by
 itself, so that a column called ``<script>...`` would run, and one called ``a<b`` would not be seen.
@@ -23,6 +23,12 @@ import pandas as pd
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise an error if ``alpha`` is not the level of a test or interval."""
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha={alpha!r} must lie between 0 and 1")
 
 
 def progress_bar(

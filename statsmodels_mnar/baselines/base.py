@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -26,7 +27,7 @@ from ..design import (
     refuse_penalised,
 )
 from ..design.values import new_matrix
-from ..errors import warn
+from ..errors import listing, warn
 from ..kernel.links import LOGIT, PROBIT, Link
 from ..kernel.rows import Moments
 from ..optimize.binary import BinaryFit, fit_binary
@@ -83,6 +84,7 @@ class Baseline:
     """
 
     _weighted: ClassVar[bool] = True  # takes weights
+    _all_labelled: ClassVar[bool] = False  # is given the outcome of every row
     _link: str = "logit"
 
     def __init__(
@@ -97,11 +99,38 @@ class Baseline:
         prob_weights: Any = None,
         **options: Any,
     ) -> None:
-        design = design_from_arrays(
-            endog, exog, endog_select, exog_select, missing=missing, freq_weights=freq_weights,
-            prob_weights=prob_weights,
-        )  # fmt: skip
+        weights = {"freq_weights": freq_weights, "prob_weights": prob_weights}
+        self._check_keywords(weights, options)
+        labelled = None if self._all_labelled else endog_select
+        design = design_from_arrays(endog, exog, labelled, exog_select, missing=missing, **weights)
         self._set_up(design, **options)
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Show what a subclass takes in its signature: its own options, and weights if it does."""
+        super().__init_subclass__(**keywords)
+        _, *common, _ = inspect.signature(Baseline.__init__).parameters.values()
+        taken = [each for each in common if cls._weighted or not each.name.endswith("_weights")]
+        cls.__signature__ = inspect.Signature([*taken, *cls._own_options()])  # type: ignore[attr-defined]
+
+    @classmethod
+    def _own_options(cls) -> list[inspect.Parameter]:
+        """The keywords of ``_set_up``."""
+        _, _, *options = inspect.signature(cls._set_up).parameters.values()
+        return options
+
+    @classmethod
+    def _check_keywords(cls, weights: dict[str, Any], options: dict[str, Any]) -> None:
+        """Refuse weights that are not taken, and keywords that nobody reads."""
+        given = [name for name, values in weights.items() if values is not None]
+        if given and not cls._weighted:
+            raise ValueError(f"{given[0]}: {cls.__name__} takes no weights")
+        known = [option.name for option in cls._own_options()]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise TypeError(
+                f"{cls.__name__} got an unexpected keyword argument {unknown[0]!r}; its options "
+                f"are {listing([*known, 'missing'])}"
+            )
 
     @classmethod
     def from_formula(
@@ -139,21 +168,16 @@ class Baseline:
         """
         env = env + 1 if isinstance(env, int) and env >= 0 else env
         weights = {"freq_weights": freq_weights, "prob_weights": prob_weights}
-        given = [name for name, values in weights.items() if values is not None]
-        if given and not cls._weighted:
-            raise ValueError(f"{given[0]}: {cls.__name__} takes no weights")
+        cls._check_keywords(weights, model_options)
+        if cls._all_labelled:
+            select_formula = "~" + select_formula.partition("~")[2]
         model = cls.__new__(cls)
         design = design_from_formula(
-            formula, cls._read_select(select_formula), data, subset, missing, env=env, **weights
+            formula, select_formula, data, subset, missing, env=env, **weights
         )
         refuse_penalised(design, cls.__name__)
         model._set_up(design, **model_options)
         return model
-
-    @classmethod
-    def _read_select(cls, select_formula: str) -> str:
-        """The selection formula as this method reads it."""
-        return select_formula
 
     def _set_up(self, design: Design) -> None:
         """Keep the data; a subclass checks and keeps its own options too."""

@@ -69,18 +69,6 @@ class NaiveLogit(Baseline):
     True
     """
 
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        link: str = "logit",
-        **common: Any,
-    ) -> None:
-        super().__init__(endog, exog, endog_select, exog_select, link=link, **common)
-
     def _set_up(self, design: Design, *, link: str = "logit") -> None:
         check_link(link, "link")
         super()._set_up(design)
@@ -162,8 +150,8 @@ class OracleLogit(NaiveLogit):
     endog_select, exog_select : array_like, optional
         Accepted for the common interface. Rows on which the selection design is missing are left
         out as the selection models do.
-    **keywords
-        link, missing, freq_weights and prob_weights, as in :class:`NaiveLogit`.
+    link, missing, freq_weights, prob_weights : optional
+        As in :class:`NaiveLogit`.
 
     Examples
     --------
@@ -175,19 +163,7 @@ class OracleLogit(NaiveLogit):
     True
     """
 
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        **keywords: Any,
-    ) -> None:
-        super().__init__(endog, exog, None, exog_select, **keywords)
-
-    @classmethod
-    def _read_select(cls, select_formula: str) -> str:
-        return "~" + select_formula.partition("~")[2]  # every row with an outcome is labelled
+    _all_labelled = True
 
     def _set_up(self, design: Design, *, link: str = "logit") -> None:
         unknown = int((~design.labelled).sum())
@@ -367,29 +343,6 @@ class IPWLogit(Baseline):
     >>> bool(abs(results.params["x1"] - simulated.truth["x1"]) < 2 * results.bse["x1"])
     True
     """
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        selection_model: str = "probit",
-        stabilized: bool = False,
-        trim: float = 0.0,
-        **common: Any,
-    ) -> None:
-        super().__init__(
-            endog,
-            exog,
-            endog_select,
-            exog_select,
-            selection_model=selection_model,
-            stabilized=stabilized,
-            trim=trim,
-            **common,
-        )
 
     def _set_up(
         self,

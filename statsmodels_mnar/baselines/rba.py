@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ..design import Design, check_selection_varies, design_from_arrays
+from ..design import Design, check_selection_varies
 from ..types import Floats
 from .base import Baseline, BaselineResults, Estimate, as_design, regress
 
@@ -114,20 +114,6 @@ class RobustBiasAware(Baseline):
     """
 
     _weighted = False
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        target: str = "all",
-        clip: float = 1_000.0,
-        missing: Any = "none",
-    ) -> None:
-        design = design_from_arrays(endog, exog, endog_select, exog_select, missing=missing)
-        self._set_up(design, target=target, clip=clip)
 
     def _set_up(self, design: Design, *, target: str = "all", clip: float = 1_000.0) -> None:
         check_target(target)

@@ -139,18 +139,6 @@ class Reclassification(_RejectInference):
 
     _assumes = "Assumes that all unlabelled rows above the cut-off are ones."
 
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        cutoff: float | None = None,
-        **common: Any,
-    ) -> None:
-        super().__init__(endog, exog, endog_select, exog_select, cutoff=cutoff, **common)
-
     def _set_up(self, design: Design, *, cutoff: float | None = None) -> None:
         if cutoff is not None and not 0 < cutoff < 1:
             raise ValueError(f"cutoff={cutoff!r} must be a probability between 0 and 1, or None")
@@ -205,18 +193,6 @@ class FuzzyAugmentation(_RejectInference):
     """
 
     _assumes = "Assumes that unlabelled rows have the naive odds, times odds_ratio."
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        odds_ratio: float = 1.0,
-        **common: Any,
-    ) -> None:
-        super().__init__(endog, exog, endog_select, exog_select, odds_ratio=odds_ratio, **common)
 
     def _set_up(self, design: Design, *, odds_ratio: float = 1.0) -> None:
         _check_positive(odds_ratio, "odds_ratio")
@@ -275,29 +251,6 @@ class Parcelling(_RejectInference):
     """
 
     _assumes = "Assumes that within a score band rates differ by the given factor only."
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        factor: Any = 1.0,
-        n_bands: int = 10,
-        rng: int | np.random.Generator = 0,
-        **common: Any,
-    ) -> None:
-        super().__init__(
-            endog,
-            exog,
-            endog_select,
-            exog_select,
-            factor=factor,
-            n_bands=n_bands,
-            rng=rng,
-            **common,
-        )
 
     def _set_up(
         self,
@@ -379,18 +332,6 @@ class ScoreBandAugmentation(_RejectInference):
     """
 
     _assumes = "Assumes that labels are missing at random within a band of the acceptance score."
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        n_bands: int = 10,
-        **common: Any,
-    ) -> None:
-        super().__init__(endog, exog, endog_select, exog_select, n_bands=n_bands, **common)
 
     def _set_up(self, design: Design, *, n_bands: int = 10) -> None:
         _check_bands(n_bands)

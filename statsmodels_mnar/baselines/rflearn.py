@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ..design import Design, check_selection_varies, check_separation, design_from_arrays, over_rows
+from ..design import Design, check_selection_varies, check_separation, over_rows
 from ..kernel.links import LOGIT
 from ..optimize.binary import fit_binary
 from ..types import Floats
@@ -320,21 +320,6 @@ class RFLearn(Baseline):
     """
 
     _weighted = False
-
-    def __init__(
-        self,
-        endog: Any,
-        exog: Any,
-        endog_select: Any = None,
-        exog_select: Any = None,
-        *,
-        groups: Any = None,
-        bins: int | None = 4,
-        target: str = "all",
-        missing: Any = "none",
-    ) -> None:
-        design = design_from_arrays(endog, exog, endog_select, exog_select, missing=missing)
-        self._set_up(design, groups=groups, bins=bins, target=target)
 
     def _set_up(
         self, design: Design, *, groups: Any = None, bins: int | None = 4, target: str = "all"

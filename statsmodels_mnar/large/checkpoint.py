@@ -30,7 +30,7 @@ from ..kernel.rows import Rows
 from ..tools import written_whole
 
 Marks = dict[str, tuple[int, ...]]
-"""By what was marked, in words; one for each column or field."""
+"""Fingerprints of arrays, by the name of what they are of: one for each column or field."""
 
 # Of splitmix64, as signed integers of 64 bits.
 _STEP, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15

@@ -306,6 +306,12 @@ def _equation_weight(rows: Rows, equation: str) -> tuple[Tensor]:
     return (torch.atleast_2d(_equation(rows, equation)[2]).sum(-1),)
 
 
+def in_parts(rows: Rows | PartitionedRows) -> PartitionedRows:
+    """Return the rows of a model whose data are in partitions, which have the type of others."""
+    assert isinstance(rows, PartitionedRows)
+    return rows
+
+
 class PartitionedObjective(Likelihood):
     """:class:`Objective` over rows in partitions.
 

@@ -9,7 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
+from statsmodels.tools.sm_exceptions import ModelWarning
 
+from ..errors import warn
 from ..types import Floats
 from .ensembles import DATA, importance, load_library, predict_index
 from .estimator import MissingLabelClassifier, Positions, Training, Which, choose_features
@@ -153,7 +155,7 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         choice = fit.choose(corrects)
         select = choice.select
         outcome = fit.outcome.complete(
-            fit.problem.joint(select.index, choice.loading), choice.outcome_rounds
+            fit.problem.joint(choice.select_index, choice.loading), choice.outcome_rounds
         )
         self.outcome_booster_, self.selection_booster_ = outcome.library, select.library
         self.start_ = (outcome.start, select.start)
@@ -161,6 +163,14 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         self.loading_ = choice.loading
         self.error_corr_ = float(error_corr(choice.loading, fit.link))
         self.loading_path_ = choice.path
+        if not self.importances("split")["outcome"].any():
+            warn(
+                "no tree of the outcome equation has a split, so that all rows get the same "
+                "probability: the labelled rows are too few for the smallest leaf that is allowed "
+                "(params of LightGBM: min_data_in_leaf, of XGBoost: min_child_weight), or no "
+                "split makes rows that were held out likelier.",
+                ModelWarning,
+            )
         return self
 
     def _check_options(self) -> None:
@@ -300,7 +310,7 @@ _OURS = {
 def _levels(X: Any, named: Any) -> dict[int, pd.Index]:
     """The categories of the categorical columns, by position."""
     levels: dict[int, pd.Index] = {}
-    if hasattr(X, "iloc"):
+    if isinstance(X, pd.DataFrame):
         for j, dtype in enumerate(X.dtypes):
             if isinstance(dtype, pd.CategoricalDtype):
                 levels[j] = dtype.categories
@@ -317,16 +327,16 @@ def _encoded(X: Any, levels: dict[int, pd.Index]) -> Any:
     """X with the numbers of their categories in categorical columns, NaN for unknown ones."""
     if not levels:
         return X
-    frame = X.copy(deep=False) if hasattr(X, "iloc") else pd.DataFrame(np.asarray(X))
+    frame = X.copy(deep=False) if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     for j, known in levels.items():
         if j < frame.shape[1]:
             codes = known.get_indexer(pd.Index(_column(X, j))).astype(float)
             frame.isetitem(j, np.where(codes < 0, np.nan, codes))
-    return frame if hasattr(X, "iloc") else frame.to_numpy(dtype=float)
+    return frame if isinstance(X, pd.DataFrame) else frame.to_numpy(dtype=float)
 
 
 def _column(X: Any, j: int) -> Any:
-    return X.iloc[:, j] if hasattr(X, "iloc") else np.asarray(X)[:, j]
+    return X.iloc[:, j] if isinstance(X, pd.DataFrame) else np.asarray(X)[:, j]
 
 
 def _signs(constraints: Any, names: NDArray[Any] | None, n_features: int) -> NDArray[np.intp]:

@@ -73,8 +73,12 @@ class LightData:
 
     @staticmethod
     def settings(params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, quiet and without an objective of LightGBM's."""
-        return {"verbosity": -1, **params, "objective": "none", "metric": "None"}
+        """Return the parameters, quiet and without an objective of LightGBM's.
+
+        Features that cannot be split stay among them: LightGBM refuses data that have no others.
+        """
+        quiet = {"verbosity": -1, "feature_pre_filter": False}
+        return {**quiet, **params, "objective": "none", "metric": "None"}
 
     def ensemble(self, params: dict[str, Any]) -> LightEnsemble:
         booster = load_library("lightgbm").Booster(self.settings(params), self.train)

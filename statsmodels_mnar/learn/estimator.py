@@ -293,12 +293,18 @@ def validated(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) -
     try:
         return validate_data(estimator, X, reset=reset, dtype=np.float64, **{name: finite})
     except ValueError as error:
-        if "could not convert string to float" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}. Features must be numbers: encode words by OneHotEncoder in a "
-            "ColumnTransformer, or give boosted trees columns of categorical type."
-        ) from error
+        if "could not convert string to float" in str(error):
+            raise ValueError(
+                f"{error}. Features must be numbers: encode words by OneHotEncoder in a "
+                "ColumnTransformer, or give boosted trees columns of categorical type."
+            ) from error
+        if "contains NaN" in str(error):
+            raise ValueError(
+                f"Input X contains NaN, and {type(estimator).__name__} reads no missing features: "
+                "impute them, by SimpleImputer in a Pipeline, or use BoostedSelectionClassifier, "
+                "whose trees read them."
+            ) from error
+        raise
 
 
 class MissingLabelClassifier(ClassifierMixin, BaseEstimator):

@@ -28,9 +28,8 @@ from ..baselines.base import regress
 from ..design import design_from_formula, refuse_penalised
 from ..models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from ..post import metrics
-from ..post.intervals import check_alpha
 from ..results.drawing import LINES, MARKERS, axes_of
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 
 Mechanism = float | None | Callable[[Floats, Floats, np.random.Generator], Floats]

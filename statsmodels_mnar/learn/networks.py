@@ -61,7 +61,8 @@ class NeuralSelectionClassifier(MissingLabelClassifier):
     ----------
     outcome, selection : torch.nn.Module or callable, optional
         A network from (n, p) standardized features to (n,) or (n, 1) indices, or a function that
-        makes one for p features. It is copied, not changed. By default two hidden layers of 32.
+        makes one for p features. It is copied, not changed. By default two hidden layers of 32,
+        in double precision.
     link : {"logit", "probit"}
         Of the outcome given the selection error.
     loading : float, optional
@@ -334,7 +335,7 @@ def _network(given: Network, X: Floats, device: torch.device) -> nn.Module:
     else:
         made = nn.Sequential(
             nn.Linear(n_features, 32), nn.SiLU(), nn.Linear(32, 32), nn.SiLU(), nn.Linear(32, 1)
-        )
+        ).double()
     made = made.to(device)
     _indices(made, X[:2])
     return made

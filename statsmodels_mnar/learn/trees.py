@@ -1,9 +1,11 @@
 """Trees for two equations: what they are grown to, and how many.
 
-The selection ensemble is grown on the likelihood of being labelled, once. Given its index, outcome
-ensembles are grown on the joint likelihood, and that likelihood on rows which the trees have not
-seen, cross-fitted over folds, chooses the loading and says when to stop. (On rows that the trees
-have seen, it is highest at too small a loading: the trees have learnt part of the error.)
+The selection ensemble is grown on the likelihood of being labelled. Given the selection index that
+trees of the other folds give each row, outcome ensembles are grown on the joint likelihood, and
+that likelihood on rows which the trees have not seen, cross-fitted over the same folds, chooses the
+loading and says when to stop. (On rows that the outcome trees have seen, it is highest at too small
+a loading: they have learnt part of the error. A selection index that has learnt which of these rows
+are labelled leaves too little to chance, and the loading comes out too large.)
 
 Trees that are grown anew for each loading differ by chance, and their likelihoods by more than the
 loading makes of it. So trees are grown at one loading, keep their splits, and have the values of
@@ -83,7 +85,6 @@ class Grown:
 class Complete:
     """The trees of an equation, grown on all rows."""
 
-    index: Floats  # (n,)
     start: float  # the index without trees
     rounds: int
     library: Any  # LightGBM's or XGBoost's own object; None without trees
@@ -170,8 +171,12 @@ class Equation:
         ensemble = data.ensemble(self.params)
         for _ in range(rounds):
             ensemble.grow(_from(start, target))
-        trees = predict_index(ensemble.library, self.booster, self.X, self.categorical, self.params)
-        return Complete(start + trees, start, rounds, ensemble.library)
+        return Complete(start, rounds, ensemble.library)
+
+    def index(self, complete: Complete) -> Floats:
+        """Return the index of the rows themselves by trees that were grown on them, (n,)."""
+        trees = predict_index(complete.library, self.booster, self.X, self.categorical, self.params)
+        return complete.start + trees
 
 
 # -- which loading, and how many trees -------------------------------------------------------------
@@ -184,6 +189,7 @@ class Choice:
     loading: float
     outcome_rounds: int
     select: Complete
+    select_index: Floats  # (n,) of all rows, that outcome trees are grown at
     path: pd.DataFrame
 
 
@@ -214,11 +220,13 @@ class TreeFit:
         model, problem = self.model, self.problem
         held = model.loading if corrects else 0.0
         most = model.n_estimators
-        every_row = np.full(len(self.select.X), np.inf)  # is labelled
-        certain = Complete(every_row, math.inf, 0, None)
+        certain = np.full(len(self.select.X), np.inf)  # is labelled
+        select, index = Complete(math.inf, 0, None), certain
         if held is not None and model.early_stopping is None:
-            select = self.select.complete(problem.marginal, most) if corrects else certain
-            return Choice(held, most, select, loading_path({}, self.link))
+            if corrects:
+                select = self.select.complete(problem.marginal, most)
+                index = self.select.index(select)
+            return Choice(held, most, select, index, loading_path({}, self.link))
         self._split()
         rate = max(model.learning_rate, min(_FASTER * model.learning_rate, _FAST_RATE))
         ratio = rate / model.learning_rate
@@ -228,26 +236,25 @@ class TreeFit:
         def slow(grown: Grown) -> int:
             return min(most, round(ratio * grown.rounds))
 
-        select = certain
         if corrects:
-            rounds = slow(self.select.cross_fit(problem.marginal, *how))
-            select = self.select.complete(problem.marginal, rounds)
-        unlabelled = problem.unlabelled(select.index)
+            grown = self.select.cross_fit(problem.marginal, *how)
+            select, index = self.select.complete(problem.marginal, slow(grown)), grown.index
+        unlabelled = problem.unlabelled(index)
         if held is not None:
-            grown = self.outcome.cross_fit(problem.joint(select.index, held), *how)
+            grown = self.outcome.cross_fit(problem.joint(index, held), *how)
             path = loading_path({held: -grown.loss - unlabelled}, self.link)
-            return Choice(held, slow(grown), select, path)
+            return Choice(held, slow(grown), select, index, path)
         at = 0.0
         for _ in range(_PASSES):
-            grown = self.outcome.cross_fit(problem.joint(select.index, at), *how)
+            grown = self.outcome.cross_fit(problem.joint(index, at), *how)
             leaves = self.outcome.leaves(grown)
 
             def likelihood(loading: float, leaves: Any = leaves) -> float:
-                target = problem.joint(select.index, loading)
+                target = problem.joint(index, loading)
                 return -self.outcome.refit(target, leaves, rate) - unlabelled
 
             at, values = best_loading(likelihood, unit(self.link), near=at)
-        return Choice(at, slow(grown), select, loading_path(values, self.link))
+        return Choice(at, slow(grown), select, index, loading_path(values, self.link))
 
     def _split(self) -> None:
         """Rows of both equations that are held out of each fold."""

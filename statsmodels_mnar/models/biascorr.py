@@ -25,7 +25,7 @@ from ..kernel.forms import FreeForm
 from ..kernel.integration import Integration
 from ..kernel.rows import Rows
 from ..kernel.threads import one_thread, one_thread_a_step
-from ..large.partitions import PartitionedRows, ResampledObjective, Resamples
+from ..large.partitions import PartitionedRows, ResampledObjective, Resamples, in_parts
 from ..optimize.batches import resampled, reweighted
 from ..optimize.binary import Independent, fit_independent
 from ..optimize.maximize import Method, maximize_many, stops_early
@@ -53,101 +53,10 @@ from .first_stage import (
 )
 from .greene import GreeneSelectionLogit
 from .search import SEPARATION_ROWS
-from .selection import SelectionModel
 from .target import FromTarget
 
 _SEPARATED = "a first stage has no maximum (separation)"
 _HIGH_SOFT_SELECTION = "s-bar is 1/2 or more, so the objective has no maximum"
-
-
-class BiasCorrRefits(SelectionModel):
-    """First stages, s-bar, pseudolabels and Newton for each of B sets of row weights."""
-
-    selection_model: Any
-    pseudolabel_model: Any
-    soft_selection: Any
-    soft_pseudolabels: bool
-
-    @property
-    def first_stage(self) -> FirstStage:
-        """g_s and g_y of all rows."""
-        raise NotImplementedError
-
-    def batchable(self) -> bool:
-        return can_train_many(self.selection_model, self.pseudolabel_model)
-
-    @one_thread_a_step
-    def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
-
-        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
-        """
-        plain, objective = self.plain_rows(), self.objective(penalty)
-        models = self.selection_model, self.pseudolabel_model
-        start = self.expand(start_params)[None]
-        size = options.pop("chunk", None) or objective.members_at_once(start[0])
-        for first in range(0, len(weights), size):
-            own = torch.as_tensor(weights[first : first + size], device=plain.device)
-            how, converged = train_many(self.design, *models, own, penalty)
-            by_row = own[:, plain.order]
-            how = self._softening_of(how, reweighted(plain, by_row))
-            members = objective.with_rows(resampled(how.rows(plain), by_row))
-            fits = maximize_many(members, start, free=self.estimated, **options)
-            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
-
-    @one_thread_a_step
-    def _refit_draws(
-        self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
-        """Refit resamples of rows in partitions, by sums over them."""
-        plain, form = self.plain_rows(), self.parametrized.form
-        start = self.expand(start_params)[None]
-        size = options.pop("chunk", None) or self.objective().members_at_once(start[0])
-        for first in range(0, len(draws), size):
-            own = draws.members(np.arange(first, min(first + size, len(draws))))
-            drawn = own.rows(plain)
-            how, converged = train_resampled(drawn, self.first_stage, len(own), penalty)
-            how = self._softening_of(how, drawn)
-
-            def softened(
-                which: NDArray[np.int64], own: Resamples = own, how: Softening = how
-            ) -> PartitionedRows:
-                some = how.members(which.tolist())
-                return own.members(which).rows(plain).softened(how.kind, soften_rows, some)
-
-            members = ResampledObjective(softened, np.arange(len(own)), form, penalty=penalty)
-            fits = maximize_many(members, start, free=self.estimated, **options)
-            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
-
-    def _softening_of(self, how: Softening, rows: Any) -> Softening:
-        """Softening by what was trained, as this model asks for; the rows have their weights."""
-        soft = self.soft_selection
-        if soft is None:
-            soft = tuple(mean_soft_selection(rows, how).tolist())
-        return replace(how, soft_selection=soft, soft_pseudolabels=self.soft_pseudolabels)
-
-
-def _with_reasons(
-    fits: Iterator[list[Solution]], converged: torch.Tensor, lowest: torch.Tensor, penalty: float
-) -> Iterator[Solution | str]:
-    """The solutions, or why there is none.
-
-    Parameters
-    ----------
-    converged : Tensor
-        (B,) the first stages are at a maximum.
-    lowest : Tensor
-        (B,) smallest soft selection of the unlabelled rows.
-    """
-    bounded = (lowest < 0.5) | (penalty > 0)
-    ends = zip(converged.tolist(), bounded.tolist(), chain.from_iterable(fits), strict=True)
-    for good, finite, solution in ends:
-        yield _SEPARATED if not good else solution if finite else _HIGH_SOFT_SELECTION
-
-
-# -- biasCorr and BiasCorr*, the paper's contribution ----------------------------------------------
 
 
 SoftSelection = float | str | None
@@ -163,7 +72,7 @@ _NOT_CONVERGED = (
 )
 
 
-class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
+class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
     """BiasCorr (Algorithm 1): Greene's objective on pseudolabelled rows with soft selection.
 
     A classifier g_s of selection and a classifier g_y of the outcome give each unlabelled row the
@@ -261,7 +170,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         self.soft_selection, self.soft_pseudolabels = soft_selection, bool(soft_pseudolabels)
         self.stage: FirstStage | None = None
         self._known_soft: float | None = None  # s-bar
-        self._training_rows: Rows | PartitionedRows | None = None  # D'_tr
+        self._training_rows: Rows | None = None  # D'_tr; or PartitionedRows in their place
 
     def _set_up(self, design: Any, **options: Any) -> None:
         own = {name: options.pop(name) for name in self._own if name in options}
@@ -306,7 +215,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         models = self.selection_model, self.pseudolabel_model
         if self.in_partitions:
             self.check_rows_at_hand()
-            return train_partitioned(self.plain_rows(), *models, penalty)
+            return train_partitioned(in_parts(self.plain_rows()), *models, penalty)
         return train(self.design, *models, descent, penalty, self.ridge_of(self.design))
 
     def _first_stage_converged(self) -> bool:
@@ -322,7 +231,7 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         return Softening.of(self.first_stage, soft, self.soft_pseudolabels)
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Rows:
         """The rows of D'_tr on the device."""
         if self._training_rows is None:
             self.check_rows_at_hand()
@@ -450,6 +359,8 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
             for text in results.held_by_penalty:
                 self._warn(text)
 
+    # -- what the penalty holds --------------------------------------------------------------------
+
     def coefs_held(self) -> tuple[str, ...]:
         """Why the objective without a penalty has no finite maximum, or none that is unique.
 
@@ -538,8 +449,84 @@ class BiasCorrLogit(BiasCorrRefits, FromTarget, GreeneSelectionLogit):
         if not self._quiet:
             warn(text, category)
 
+    # -- refits: first stages, s-bar, pseudolabels and Newton for each set of row weights ----------
+
+    def batchable(self) -> bool:
+        """Whether the first stages can be trained as a batch too."""
+        return can_train_many(self.selection_model, self.pseudolabel_model)
+
+    @one_thread_a_step
+    def refit_weights(
+        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
+
+        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
+        """
+        plain, objective = self.plain_rows(), self.objective(penalty)
+        models = self.selection_model, self.pseudolabel_model
+        start = self.expand(start_params)[None]
+        size = options.pop("chunk", None) or objective.members_at_once(start[0])
+        for first in range(0, len(weights), size):
+            own = torch.as_tensor(weights[first : first + size], device=plain.device)
+            how, converged = train_many(self.design, *models, own, penalty)
+            by_row = own[:, plain.order]
+            how = self._softening_of(how, reweighted(plain, by_row))
+            members = objective.with_rows(resampled(how.rows(plain), by_row))
+            fits = maximize_many(members, start, free=self.estimated, **options)
+            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
+
+    @one_thread_a_step
+    def _refit_resamples(
+        self, draws: Resamples, start_params: Floats, penalty: float = 0.0, **options: Any
+    ) -> Iterator[Solution | str]:
+        """Refit resamples of rows in partitions, by sums over them."""
+        plain, form = in_parts(self.plain_rows()), self.parametrized.form
+        start = self.expand(start_params)[None]
+        size = options.pop("chunk", None) or self.objective().members_at_once(start[0])
+        for first in range(0, len(draws), size):
+            own = draws.members(np.arange(first, min(first + size, len(draws))))
+            drawn = own.rows(plain)
+            how, converged = train_resampled(drawn, self.first_stage, len(own), penalty)
+            how = self._softening_of(how, drawn)
+
+            def softened(
+                which: NDArray[np.int64], own: Resamples = own, how: Softening = how
+            ) -> PartitionedRows:
+                some = how.members(which.tolist())
+                return own.members(which).rows(plain).softened(how.kind, soften_rows, some)
+
+            members = ResampledObjective(softened, np.arange(len(own)), form, penalty=penalty)
+            fits = maximize_many(members, start, free=self.estimated, **options)
+            yield from _with_reasons(fits, converged, soft_range(plain, how)[0], penalty)
+
+    def _softening_of(self, how: Softening, rows: Rows | PartitionedRows) -> Softening:
+        """Softening by what was trained, as this model asks for; the rows have their weights."""
+        soft: float | str | tuple[float, ...] | None = self.soft_selection
+        if soft is None:
+            soft = tuple(mean_soft_selection(rows, how).tolist())
+        return replace(how, soft_selection=soft, soft_pseudolabels=self.soft_pseudolabels)
+
 
 def _check_tolerances(values: Any) -> None:
     pair = isinstance(values, tuple | list) and len(values) == 2
     if not (pair and all(isinstance(v, int | float) and v > 0 for v in values)):
         raise ValueError(f"first_stage_tol={values!r} must be two positive numbers")
+
+
+def _with_reasons(
+    fits: Iterator[list[Solution]], converged: torch.Tensor, lowest: torch.Tensor, penalty: float
+) -> Iterator[Solution | str]:
+    """The solutions, or why there is none.
+
+    Parameters
+    ----------
+    converged : Tensor
+        (B,) the first stages are at a maximum.
+    lowest : Tensor
+        (B,) smallest soft selection of the unlabelled rows.
+    """
+    bounded = (lowest < 0.5) | (penalty > 0)
+    ends = zip(converged.tolist(), bounded.tolist(), chain.from_iterable(fits), strict=True)
+    for good, finite, solution in ends:
+        yield _SEPARATED if not good else solution if finite else _HIGH_SOFT_SELECTION

@@ -147,7 +147,7 @@ def fit_mlp(X: Tensor, y: Tensor, settings: MLP, weight: Tensor | None = None) -
 Classifier = Any
 """A name, or an object with scikit-learn's ``fit(X, y)`` and ``predict_proba(X)``."""
 
-LINKS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
+REGRESSIONS: dict[str, Link] = {"probit": PROBIT, "logit": LOGIT}
 CDF: dict[str, Callable[[Tensor], Tensor]] = {
     "probit": torch.special.ndtr,
     "logit": torch.sigmoid,
@@ -180,7 +180,7 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """Both classifiers."""
+    """The trained classifiers of selection and of the outcome."""
 
     select: Trained  # g_s
     outcome: Trained  # g_y
@@ -194,7 +194,7 @@ class FirstStage:
 
 def is_regression(model: Classifier) -> bool:
     """Whether the classifier is a "probit" or a "logit" of ours."""
-    return isinstance(model, str) and model in LINKS
+    return isinstance(model, str) and model in REGRESSIONS
 
 
 def check_classifier(model: Classifier, names: tuple[str, ...], argument: str) -> None:
@@ -270,7 +270,7 @@ def _train_one(
     weights = None if weights is None else weights[used]
     weight = None if weights is None else torch.as_tensor(weights)
     if is_regression(model):
-        link = LINKS[model]
+        link = REGRESSIONS[model]
         columns = X_t.mT.contiguous()
         known = torch.zeros(len(X), dtype=torch.float64) if offset is None else torch.tensor(offset)
         if descent is None:
@@ -342,7 +342,7 @@ def train_many(
         columns, known = X.mT.contiguous(), tensor(offset)
         ridge = tensor(Moments.of(X.cpu().numpy(), design.weights).ridge)
         fits = fit_binaries(
-            columns, y, LINKS[name], weight, offset=known, penalty=penalty, ridge=ridge
+            columns, y, REGRESSIONS[name], weight, offset=known, penalty=penalty, ridge=ridge
         )
         index = fits.params @ columns + (0.0 if known is None else known)
         return CDF[name](index), fits.converged
@@ -380,15 +380,13 @@ def train_partitioned(
         if not is_regression(model):
             raise NotInMemoryError(
                 f"{argument}={model!r} would need all rows at once, which are in partitions; use "
-                f"one of {list(LINKS)}"
+                f"one of {list(REGRESSIONS)}"
             )
-    return FirstStage(
-        Trained(selection_model, None, rows.fit_binary("select", LINKS[selection_model], penalty)),
-        Trained(
-            pseudolabel_model, None, rows.fit_binary("outcome", LINKS[pseudolabel_model], penalty)
-        ),
-        penalty,
+    select, outcome = (
+        Trained(model, None, rows.fit_binary(equation, REGRESSIONS[model], penalty))
+        for equation, model in (("select", selection_model), ("outcome", pseudolabel_model))
     )
+    return FirstStage(select, outcome, penalty)
 
 
 def train_resampled(
@@ -407,7 +405,7 @@ def train_resampled(
     for equation, trained in equations:
         assert trained.fit is not None
         start = trained.fit.params.expand(count, -1)
-        found.append(rows.fit_binaries(equation, LINKS[trained.name], start, penalty))
+        found.append(rows.fit_binaries(equation, REGRESSIONS[trained.name], start, penalty))
     select, outcome = (
         Regression(trained.name, equation, tuple(map(tuple, fits.params.tolist())))
         for (equation, trained), fits in zip(equations, found, strict=True)

@@ -208,7 +208,7 @@ def label(normalization: Normalization) -> str:
 
 
 def _interior_start(objective: Objective, place: Place) -> Floats:
-    """Close to a face, at the same error correlation."""
+    """Start values inside the form, close to a face and at its error correlation."""
     corr = math.tanh(float(np.clip(place.atcorr, -2.5, 2.5)))
     share = max(abs(corr) + 0.15 * (1.0 - abs(corr)), 0.05)  # of the normal error, near |rho| = 1
     if math.isinf(place.sigma):

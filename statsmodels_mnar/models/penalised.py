@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..kernel.rows import Factors, Rows
+from ..kernel.rows import Factors
 from ..optimize.binary import BinaryObjective
 from ..optimize.maximize import as_optimizer, maximize
 from ..optimize.objective import Objective
@@ -51,7 +51,7 @@ def smoothed(self: SelectionModel, penalties: Floats | None) -> SelectionModel:
     other._penalties = None if penalties is None else np.asarray(penalties, dtype=float)
     other._form_by_default = self._form_by_default
     if self._rows is not None:
-        other._rows = replace(cast(Rows, self._rows), smoothing=smoothing_of(other))
+        other._rows = replace(self._rows, smoothing=smoothing_of(other))
     return other
 
 

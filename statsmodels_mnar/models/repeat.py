@@ -1,4 +1,7 @@
-"""Many refits of one model as a batch: the same rows under other weights, labels or draws."""
+"""Many refits of one model as a batch: the same rows under other weights, labels or draws.
+
+The middle of a robust covariance in partitions and statsmodels' fits with zeros stand below them.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from ..large.partitions import (
     ResampledObjective,
     Resamples,
     draw_resamples,
+    in_parts,
 )
 from ..optimize.batches import rekeyed
 from ..optimize.maximize import REFIT, maximize_many
@@ -95,17 +99,17 @@ def refit_resampled(
     groups : str, optional
         Column of the data whose clusters are drawn, not rows.
     """
-    rows, counts = self.plain_rows(), self.design.weight_kind == "freq_weights"
+    rows, counts = in_parts(self.plain_rows()), self.design.weight_kind == "freq_weights"
     clusters = None
     if groups is not None:
         assert self._frames is not None
         clusters = find_clusters(rows, self._frames, groups)
     draws = draw_resamples(rows, n_rep, rng, weighted=weighted, counts=counts, clusters=clusters)
-    return self._refit_draws(draws, start_params, penalty, **options)
+    return self._refit_resamples(draws, start_params, penalty, **options)
 
 
 @one_thread_a_step
-def _refit_draws(
+def _refit_resamples(
     self: SelectionModel,
     draws: Resamples,
     start_params: Floats,
@@ -115,7 +119,7 @@ def _refit_draws(
     """Newton fits to given resamples of rows in partitions."""
 
     def drawn(which: NDArray[np.int64]) -> PartitionedRows:
-        return draws.members(which).rows(self.rows)
+        return draws.members(which).rows(in_parts(self.rows))
 
     form, members = self.parametrized.form, np.arange(len(draws))
     objective = ResampledObjective(drawn, members, form, penalty=penalty)
@@ -155,7 +159,7 @@ def meat_in_partitions(
     groups: tuple[str, ...],
     use_correction: bool,
 ) -> Meat:
-    """Meat of rows in partitions, at the engine's parameters."""
+    """Meat of rows in partitions, at all parameters of the form."""
     counts, at = self.design.counts, objective.as_theta(theta)
     sampling = self.design.weight_kind == "prob_weights"
     if cov_type != "cluster":

@@ -30,7 +30,7 @@ from ..post.covariance import ESTIMATORS, Covariance
 from ..post.dependence import ExclusionTest, IndependenceTest, Normalization
 from ..post.intervals import Across
 from ..results.findings import SCHEMA
-from ..results.fitted import Fit, SelectionResultsWrapper
+from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from ..results.shrinkage import TermFacts, labels
 from ..types import Floats
 from .biascorr import BiasCorrLogit
@@ -425,7 +425,6 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
     free = model.estimated
     hessian = np.zeros((len(free), len(free)))
     hessian[np.ix_(free, free)] = record.at("hessian").matrix(len(names))
-    n_coef = model.k_outcome + model.k_select
     solution = Solution(
         params=model.expand(estimates),
         value=likelihoods.at("value").any_number(),
@@ -436,7 +435,7 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         status=Status[status.at("name").choice([s.name.lower() for s in Status]).upper()],
     )
     independent = Independent(
-        apart.at("params").vector(n_coef),
+        apart.at("params").vector(model.n_coef),
         apart.at("value").any_number(),
         apart.at("converged").flag(),
     )
@@ -578,7 +577,7 @@ def _instrument(found: _Value) -> ExclusionTest:
 # -- with a model ----------------------------------------------------------------------------------
 
 
-def _attach(results: Any, record: _Value, model: Any) -> None:
+def _attach(results: SelectionResults, record: _Value, model: SelectionModel) -> None:
     """Put the user's model in place of the one without rows."""
     saved = results.model
     if results.cov_type == "cluster":  # a bootstrap would resample rows, as if there were none

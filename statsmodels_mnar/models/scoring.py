@@ -51,7 +51,7 @@ def quantity(self: SelectionModel, params: Any, which: str) -> Quantity:
     """What is predicted, at these parameters."""
     check_which(which)
     full, spec = self.expand(params), self.parametrized
-    beta, gamma, dependence = np.split(full, [self.k_outcome, self.k_outcome + self.k_select])
+    beta, gamma, dependence = np.split(full, [self.k_outcome, self.n_coef])
     return Quantity(spec.form, which, beta, gamma, dependence, spec.free)
 
 

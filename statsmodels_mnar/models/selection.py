@@ -34,14 +34,15 @@ from ..kernel.links import LOGIT, Link
 from ..kernel.rows import Moments, Rows, joint_ridge, resolve_device
 from ..kernel.threads import as_users, one_thread
 from ..large.build import Execution, Frames, build
-from ..large.partitions import PartitionedObjective, PartitionedRows, Passes
+from ..large.partitions import PartitionedObjective, Passes, in_parts
 from ..optimize.binary import Independent, constants, fit_independent
 from ..optimize.maximize import Method, as_optimizer, check_options, stops_early
 from ..optimize.objective import Objective
 from ..optimize.solution import Callback, Status, Step
 from ..post.covariance import check_cov_type, read_groups
 from ..post.dependence import Normalization, Parametrized, check_names
-from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
+from ..post.door import INSIDE
+from ..results.fitted import SelectionResults, SelectionResultsWrapper
 from ..results.inference import warn_about
 from ..tools import progress_bar
 from ..types import Floats
@@ -96,10 +97,12 @@ class SelectionModel(GenericLikelihoodModel):
     refits_at_once = repeat.refits_at_once
     refit_weights = repeat.refit_weights
     refit_resampled = repeat.refit_resampled
-    _refit_draws = repeat._refit_draws
+    _refit_resamples = repeat._refit_resamples
     refit_draws = repeat.refit_draws
-    _fit_zeros = repeat.fit_zeros
+
+    # What a robust covariance needs of rows in partitions, and statsmodels' fit of zeros.
     meat_in_partitions = repeat.meat_in_partitions
+    _fit_zeros = repeat.fit_zeros
 
     # Probabilities and indices at given parameters, and the designs of new data they need.
     predict = scoring.predict
@@ -215,7 +218,7 @@ class SelectionModel(GenericLikelihoodModel):
             )
             large = build(recipe, source, how, resolve_device(model_options.get("device", "auto")))
             model = cls._from_design(large.design, **model_options)
-            model._rows, model._frames = large.rows, large.frames
+            model._rows, model._frames = cast(Rows, large.rows), large.frames
         model.formula, model.select_formula = formula, select_formula
         model.offset_columns = (
             offset if isinstance(offset, str) else None,
@@ -255,7 +258,7 @@ class SelectionModel(GenericLikelihoodModel):
         self._device = resolve_device(device)
         self.parametrized = self.parametrize(normalization, self.integration)
         self.design = cast(Design, design)
-        self._rows: Rows | PartitionedRows | None = None
+        self._rows: Rows | None = None  # or PartitionedRows in their place
         self._frames: Frames | None = None  # of data in partitions
         self._pandas = pandas
         self.frame: pd.DataFrame | None = None  # the data as they were, for columns by name
@@ -337,7 +340,7 @@ class SelectionModel(GenericLikelihoodModel):
         other.normalization, other.data = normalization, data
         other.parametrized = self.parametrize(normalization, self.integration)
         data._cache = dict(data._cache)  # where statsmodels keeps the names
-        data.xnames = list(self.param_names[: self.k_outcome + self.k_select])
+        data.xnames = list(self.param_names[: self.n_coef])
         other.nparams = len(data.xnames)
         return other
 
@@ -382,6 +385,10 @@ class SelectionModel(GenericLikelihoodModel):
         self._rows = self.frame = None
         getattr(self.data, "_cache", {}).pop("row_labels", None)
 
+    def __dir__(self) -> list[str]:
+        """List what users call, without what only the results ask for; that works all the same."""
+        return [name for name in super().__dir__() if name not in INSIDE]
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_rows": None, "frame": None, "_frames": None}
 
@@ -392,16 +399,21 @@ class SelectionModel(GenericLikelihoodModel):
         """Outcome names, ``select_`` names, then the dependence parameters that are estimated."""
         return list(self.exog_names)
 
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients of both equations, which the dependence parameters follow."""
+        return self.k_outcome + self.k_select
+
     def n_weighted(self) -> float:
         """Number of observations that the rows stand for."""
         return self.design.counts.observations
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Rows:
         """The rows of the likelihood on the device, in memory or in partitions."""
         return self.plain_rows()
 
-    def plain_rows(self) -> Any:
+    def plain_rows(self) -> Rows:
         """The rows as they were observed, on which the two equations are fitted apart."""
         if self._rows is None:
             self._rows = self.rows_of(self.design)
@@ -426,19 +438,22 @@ class SelectionModel(GenericLikelihoodModel):
         if not self.rows_at_hand():
             raise NotInMemoryError("the data have been removed from this model; build it again")
 
-    def rows_of(self, d: Any) -> Rows:
+    def rows_of(self, design: Design) -> Rows:
+        """The rows of a design on the device."""
         self.check_rows_at_hand()
+        d = design
         return Rows.build(
             d.X, d.W, d.y, d.s, weights=d.weights, offset=d.offset,
             offset_select=d.offset_select, key=d.kept, device=self._device,
-            ridge=self.ridge_of(d),
+            ridge=self.ridge_of(design),
         )  # fmt: skip
 
-    def ridge_of(self, d: Any) -> Floats:
+    def ridge_of(self, design: Design) -> Floats:
         """Return the matrix of the ridge penalty, (p + k, p + k); refits keep that of all rows."""
         if self._held_ridge is not None:
             return self._held_ridge
-        return joint_ridge(Moments.of(d.X, d.weights), Moments.of(d.W, d.weights))
+        outcome, select = (Moments.of(v, design.weights) for v in (design.X, design.W))
+        return joint_ridge(outcome, select)
 
     @property
     def in_partitions(self) -> bool:
@@ -449,15 +464,17 @@ class SelectionModel(GenericLikelihoodModel):
 
         It is less the penalties of the model's terms.
         """
-        kind = PartitionedObjective if self.in_partitions else Objective
-        return cast(Objective, kind(self.rows, self.parametrized.form, penalty=penalty))
+        form = self.parametrized.form
+        if self.in_partitions:
+            return cast(Objective, PartitionedObjective(in_parts(self.rows), form, penalty=penalty))
+        return Objective(self.rows, form, penalty=penalty)
 
     def _likelihood(self) -> Objective:
         """The objective without any penalty."""
         objective = self.objective()
         return objective if objective.smoothing is None else objective.smoothed(None)
 
-    def constant_rows(self) -> Any:
+    def constant_rows(self) -> Rows:
         """The rows with constants in place of all columns."""
         return self.plain_rows().derive(constants)
 
@@ -471,18 +488,19 @@ class SelectionModel(GenericLikelihoodModel):
     def expand(self, params: Any) -> Floats:
         """Return all parameters of the form, estimated and fixed, in their order."""
         params = self._in_order(params)
-        n_coef = self.k_outcome + self.k_select
         if params.shape != (self.nparams,):
             raise ValueError(
                 f"params must be {self.nparams} numbers ({', '.join(self.param_names)}), got shape "
                 f"{params.shape}"
             )
-        return np.concatenate([params[:n_coef], self.parametrized.values(params[n_coef:])])
+        return np.concatenate(
+            [params[: self.n_coef], self.parametrized.values(params[self.n_coef :])]
+        )
 
     @property
     def estimated(self) -> NDArray[np.bool_]:
         """(P,) which parameters of the form are estimated."""
-        coef = np.ones(self.k_outcome + self.k_select, dtype=bool)
+        coef = np.ones(self.n_coef, dtype=bool)
         return np.concatenate([coef, self.parametrized.free])
 
     def loglike(self, params: Any) -> float:
@@ -632,20 +650,13 @@ class SelectionModel(GenericLikelihoodModel):
         with model._progress(disp, method, maxiter, checkpoint) as show:
             model = model._trained(method, penalty, **training)
             options["callback"] = _both(as_users(callback), show)
-            fit = model._maximised(start_params, method, penalty, options)
+            maximised = model._fit_penalised if model.design.penalised else model._fit_searched
+            fit = maximised(start_params, method, penalty, options)
             fit = replace(fit, options=given, asked=model.normalization)
             results = model._results_class(fit, cov_type, cov_kwds)
         if not model._quiet:
             model._warn_about(results)
         return SelectionResultsWrapper(results)
-
-    def _maximised(
-        self, start_params: Any, method: Method, penalty: float, options: dict[str, Any]
-    ) -> Fit:
-        """The maximum, and the penalties of penalised terms."""
-        if self.design.penalised:
-            return self._fit_penalised(start_params, method, penalty, options)
-        return self._fit_searched(start_params, method, penalty, options)
 
     def _trained(self, method: str, penalty: float) -> Self:
         """The model whose likelihood is maximised; others train classifiers before."""
@@ -665,7 +676,7 @@ class SelectionModel(GenericLikelihoodModel):
     ) -> AbstractContextManager[Callback | None]:
         """What surrounds a fit: a progress bar and, for rows in partitions, a checkpoint."""
         if self.in_partitions:
-            return Passes(self.plain_rows(), disp, checkpoint)
+            return Passes(in_parts(self.plain_rows()), disp, checkpoint)
         if checkpoint is not None:
             raise ValueError(
                 "checkpoint is for data in partitions; give from_formula an execution=Execution()"

@@ -149,7 +149,7 @@ def sgd(
     objective : Objective
         Of :class:`FreeForm` and without a penalty: ``weight_decay`` takes its place.
     start : ndarray, optional
-        In the engine's parameters (lnsigma, athrho last); by default the paper's.
+        All parameters of the form (lnsigma, athrho last); by default the paper's start.
     lr, weight_decay : float
         Step length, and the ridge on beta and gamma.
     tol : float

@@ -486,9 +486,11 @@ class _Search:
         bent = (information @ move[..., None])[..., 0]
         promised = (move * (score - 0.5 * bent)).sum(-1)
         new = self.objective.evaluate(trial, 2, self.weights)
-        # Rounding of a sum of n terms, and nodes that change with the members' parameters: below
-        # that the ratio of gains says nothing.
-        noise = 1e-12 * self.at.value.abs().clamp(min=1.0)
+        # Rounding of a sum of n terms, nodes that change with the members' parameters, and rounding
+        # of indices whose parts cancel (beside a large offset): below that the ratio of gains says
+        # nothing.
+        indices = 2.0**-52 * self.objective.totals(self.weights) * self._sizes()
+        noise = 1e-12 * self.at.value.abs().clamp(min=1.0) + indices
         ratio = (new.value - self.at.value + noise) / (promised + noise)
         assert new.score is not None
         assert new.hessian is not None
@@ -507,6 +509,11 @@ class _Search:
         accept = ratio > 1e-4
         self.theta = torch.where(accept[:, None], trial, self.theta)
         self.at = _where(accept, new, self.at)
+
+    def _sizes(self) -> Tensor:
+        """Sum of the sizes of the indices' terms, for each member."""
+        coef = slice(None, self.objective.n_coef)
+        return (self.theta * self.scale)[:, coef].abs().sum(-1)
 
     def _moved(self, move: Tensor) -> Tensor:
         """The parameters after a step in unit-size columns, within their bounds."""

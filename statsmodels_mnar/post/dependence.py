@@ -32,6 +32,7 @@ from ..kernel.links import LOGIT, Link, mills
 from ..kernel.rows import Rows
 from ..optimize.binary import Independent
 from ..optimize.maximize import maximize
+from ..optimize.objective import Objective
 from ..types import Floats
 from .covariance import invert
 from .paths import InnerCorrelation
@@ -280,7 +281,9 @@ def likelihood_ratio(llf: float, without: float) -> IndependenceTest:
     return _test("lr", max(2.0 * (llf - without), 0.0))
 
 
-def free_without_dependence(objective: Any, logit: Independent, probit: float) -> float:
+def free_without_dependence(
+    objective: Objective, integration: Integration, logit: Independent, probit: float
+) -> float:
     """Log-likelihood of the free model at rho = 0, where sigma still bends the outcome's link.
 
     That link runs from the logit at sigma = 0 to the probit at infinity. The coefficients are
@@ -289,7 +292,7 @@ def free_without_dependence(objective: Any, logit: Independent, probit: float) -
     Parameters
     ----------
     objective : Objective
-        Of the free form.
+        Of the model's rows, under any form.
     logit : Independent
         The two equations fitted apart.
     probit : float
@@ -300,7 +303,7 @@ def free_without_dependence(objective: Any, logit: Independent, probit: float) -
     mask[-1] = False
     params = np.append(logit.params, [0.0, 0.0])  # mix and atcorr
     for form in (InnerCorrelation, CorrelationForm):
-        found = maximize(objective.with_form(form(objective.form.integration)), params, free=mask)
+        found = maximize(objective.with_form(form(integration)), params, free=mask)
         # Beyond the bounds lie the two limits: a better value there than both is not the maximum.
         inside = form.lower[0] < found.params[-2] < form.upper[0]
         if inside or not found.value > best:
@@ -315,7 +318,7 @@ def wald(estimate: float, variance: float) -> IndependenceTest:
 
 
 def score(
-    rows: Any,
+    rows: Rows,
     independent: Independent,
     *,
     link: Link,

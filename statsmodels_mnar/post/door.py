@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..design import Design
 from ..kernel.integration import Integration
 from ..kernel.links import Link
+from ..kernel.rows import Rows
 from ..optimize.binary import Independent
 from ..optimize.objective import Objective
 from ..optimize.penalties import Penalised
@@ -43,6 +44,7 @@ INSIDE = frozenset(
         "in_partitions",
         "maximum",
         "meat_in_partitions",
+        "n_coef",
         "n_weighted",
         "objective",
         "offset_columns",
@@ -86,16 +88,16 @@ class FittedModel(Protocol):
         """The design on which the likelihood is evaluated."""
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Rows:
         """The rows on the device, in memory or in partitions."""
 
-    def plain_rows(self) -> Any:
+    def plain_rows(self) -> Rows:
         """Return the rows on which the two equations are fitted apart."""
 
-    def constant_rows(self) -> Any:
+    def constant_rows(self) -> Rows:
         """Return the rows with constants in place of all columns."""
 
-    def rows_of(self, d: Any) -> Any:
+    def rows_of(self, design: Design) -> Rows:
         """Return the rows of another design."""
 
     def rows_at_hand(self) -> bool:
@@ -117,6 +119,10 @@ class FittedModel(Protocol):
     k_constant: int
     nparams: int
     df_model: float
+
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients of both equations, which the dependence parameters follow."""
 
     @property
     def param_names(self) -> list[str]:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from ..tools import check_alpha
 from ..types import Floats
 from .covariance import influence_covariance
-from .intervals import check_alpha
 
 
 def quantile_bins(score: Floats, weights: Floats, n_bins: int) -> NDArray[np.int64]:

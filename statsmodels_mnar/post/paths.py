@@ -74,14 +74,14 @@ class InnerCorrelation(CorrelationForm):
 
 @dataclass(frozen=True)
 class Positive(LoadingForm):
-    """The face rho = 1."""
+    """The loading form on the face rho = 1."""
 
     lower: ClassVar[tuple[float, ...]] = (0.0,)
 
 
 @dataclass(frozen=True)
 class Negative(LoadingForm):
-    """The face rho = -1."""
+    """The loading form on the face rho = -1."""
 
     upper: ClassVar[tuple[float, ...]] = (0.0,)
 

@@ -23,12 +23,13 @@ from ..kernel.forms import Form
 from ..kernel.integration import Quadrature
 from ..kernel.rows import Block, block_rows, pairs
 from ..kernel.threads import one_thread
+from ..tools import check_alpha
 from ..types import Floats
-from .intervals import Across, Targets, check_alpha
+from .intervals import Across, Targets
 
 Which = Literal[
-    "mean", "linear", "prob-select", "linear-select", "mean-selected", "mean-unselected",
-    "p11", "p10", "p01", "p00",
+    "mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p10", "p01", "p00",
+    "linear", "linear-select",
 ]  # fmt: skip
 WHICH: tuple[str, ...] = get_args(Which)
 INDICES = frozenset({"linear", "linear-select"})  # the others are probabilities

@@ -96,7 +96,7 @@ class Stages:
 
 
 def stacked_covariance(
-    rows: Any,
+    rows: Rows,
     softening: Softening,
     form: Form,
     theta: Floats,
@@ -111,7 +111,7 @@ def stacked_covariance(
     rows : Rows or PartitionedRows
         As they were observed, before Algorithm 1.
     theta, estimated : ndarray
-        The engine's parameters, and which of them are estimated.
+        All parameters of the form, and which of them are estimated.
     hessian : ndarray
         (P, P) of the objective.
     """
@@ -138,7 +138,7 @@ def stacked_influence(
 
 
 def _first_stages(
-    rows: Any,
+    rows: Rows,
     softening: Softening,
     form: Form,
     theta: Floats,

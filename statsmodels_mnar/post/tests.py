@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from ..design import Design
 from ..design.checks import in_span
 from ..types import Floats
 from .dependence import p_text
@@ -156,37 +157,16 @@ def vuong(
     )
 
 
-# -- whether one selection model is a special case of another --------------------------------------
+# -- what makes one selection model a special case of another --------------------------------------
 
 
-def is_nested(small: Any, large: Any) -> bool:
-    """Whether the model of ``small`` is that of ``large`` with restrictions, or the same.
+def designs_nested(small: Design, large: Design) -> bool:
+    """Whether both equations lie in the span of the larger design's, for the same rows.
 
-    Both equations must lie in the span of the larger model's, with offsets that differ by
-    something in that span, and so must the dependence.
-
-    Parameters
-    ----------
-    small, large : SelectionResults
-        Fits of the same rows in the same order, in memory.
-
-    Examples
-    --------
-    >>> from statsmodels_mnar import GreeneSelectionLogit
-    >>> from statsmodels_mnar.datasets import simulate_greene
-    >>> data = simulate_greene(500, rng=0).data
-    >>> fits = [
-    ...     GreeneSelectionLogit.from_formula(
-    ...         formula, "s ~ x1 + x2 + z", data, normalization="loading").fit()
-    ...     for formula in ("y ~ x1", "y ~ x1 + x2")]
-    >>> is_nested(*fits), is_nested(*fits[::-1])
-    (True, False)
+    Offsets may differ by something in that span.
     """
-    if not dependence_nested(small._asked(), large._asked()):
-        return False
-    one, two = small.model.design, large.model.design
-    return _equation_nested(one.X, two.X, one.offset, two.offset) and _equation_nested(
-        one.W, two.W, one.offset_select, two.offset_select
+    return _equation_nested(small.X, large.X, small.offset, large.offset) and _equation_nested(
+        small.W, large.W, small.offset_select, large.offset_select
     )
 
 

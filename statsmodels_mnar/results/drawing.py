@@ -15,11 +15,11 @@ from scipy.stats import chi2
 
 from ..design.values import as_frame
 from ..errors import DesignError
-from ..post.intervals import check_alpha
 from ..post.margins import columns, held, typical_row
-from ..post.prediction import INDICES, check_which, predict_with_errors
+from ..post.prediction import INDICES, WHICH, check_which, predict_with_errors
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
+from ..tools import check_alpha
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def plot_probabilities(
     numeric = pd.api.types.is_numeric_dtype(table.index) and not _is_factor(self, variable)
     points = not numeric or len(table) <= _FEW
     draw = _draw_points if points else _draw_line
-    labels = self._in_words()
+    labels = self._which_in_words()
     for i, each in enumerate(chosen):
         draw(table[each], i, len(chosen), labels[each], ax)
     if points:
@@ -333,16 +333,20 @@ def _is_factor(self: SelectionResults, variable: str) -> bool:
     return self.model.design.outcome_spec is not None and variable in self._factors("p11")
 
 
-def _in_words(self: SelectionResults) -> dict[str, str]:
-    """The probabilities as one writes them."""
+def _which_in_words(self: SelectionResults) -> dict[str, str]:
+    """The probabilities as one writes them, by the name that ``which`` has for them."""
     y, s = self.model.design.outcome_name, self.model.design.select_name
     joint = {f"p{i}{j}": f"P({y} = {i}, {s} = {j})" for i in (0, 1) for j in (0, 1)}
-    return joint | {
-        "mean": f"P({y} = 1)",
-        "mean-selected": f"P({y} = 1 | {s} = 1)",
-        "mean-unselected": f"P({y} = 1 | {s} = 0)",
-        "prob-select": f"P({s} = 1)",
-    }
+    return (
+        {which: which for which in WHICH}
+        | joint
+        | {
+            "mean": f"P({y} = 1)",
+            "mean-selected": f"P({y} = 1 | {s} = 1)",
+            "mean-unselected": f"P({y} = 1 | {s} = 0)",
+            "prob-select": f"P({s} = 1)",
+        }
+    )
 
 
 def _along_data(

@@ -16,7 +16,7 @@ from statsmodels.iolib.summary import Summary, summary_params
 from ..design.chunks import PartitionedDesign, refuse_partitioned
 from ..design.specs import FormulaSpec
 from ..design.values import as_frame, typed
-from ..post.intervals import Targets, check_alpha
+from ..post.intervals import Targets
 from ..post.margins import (
     At,
     Column,
@@ -42,7 +42,7 @@ from ..post.prediction import (
     check_known,
     check_which,
 )
-from ..tools import SectionedSummary
+from ..tools import SectionedSummary, check_alpha
 from ..types import Floats
 from .predicting import mean_row, partition_effects, zero_row
 

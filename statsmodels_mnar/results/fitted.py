@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 import statsmodels.base.wrapper as wrap
 from numpy.typing import NDArray
 from scipy import stats
@@ -25,9 +24,11 @@ from ..post import covariance
 from ..post.covariance import Covariance, Meat, read_groups
 from ..post.dependence import Normalization, Parametrized
 from ..post.door import FittedModel
-from ..post.intervals import check_alpha
+from ..post.paths import EVERYWHERE
+from ..tools import check_alpha
 from ..types import Floats
 from . import (
+    bootstrap,
     drawing,
     effects,
     imputation,
@@ -38,6 +39,7 @@ from . import (
     report,
     robustness,
     shrinkage,
+    specification,
     summary,
 )
 from .refits import SimulationError
@@ -58,7 +60,7 @@ class Fit:
     """What a model hands to its results."""
 
     model: FittedModel  # of the form the maximum lies on
-    solution: Solution  # in the engine's parameters
+    solution: Solution  # of all parameters of the form, fixed ones included
     independent: Independent
     method: str
     start_params: Floats | None  # (P,) of the estimated parameters
@@ -66,12 +68,10 @@ class Fit:
     faces: dict[str, float]  # log-likelihoods compared
     options: dict[str, Any] = field(default_factory=dict)  # of fit, to repeat it
     climbs: tuple[Climb, ...] = ()  # of the search for the maximum
-    maxima: tuple[
-        tuple[FittedModel, Solution], ...
-    ] = ()  # models and their maxima, that of the fit first
-    asked: Normalization | None = (
-        None  # the one asked for; None: the model's own, not that of a face
-    )
+    # Models and their maxima, that of the fit first.
+    maxima: tuple[tuple[FittedModel, Solution], ...] = ()
+    # The normalization that was asked for, where the model is that of a face.
+    asked: Normalization | None = None
     inner: Solution | None = None  # where the search ran to the face, if it did
     accuracy: Accuracy | None = None  # None: one of a batch, which is not checked
     penalties: Penalties | None = None  # of penalised terms
@@ -109,17 +109,19 @@ class SelectionResults(GenericLikelihoodModelResults):
     _groups: covariance.Codes  # of the clusters, for rows in memory
     _group_columns: tuple[str, ...]  # and for rows in partitions
 
-    # Independence of the equations, nested models and terms.
+    # Independence of the equations, and the instrument.
     instrument = property(inference.instrument)
     _instrument = inference._instrument
     test_independence = inference.test_independence
     _ll_ignorable = inference._ll_ignorable
     _maximum = inference._maximum
-    compare_lr_test = inference.compare_lr_test
-    score_test = inference.score_test
-    info_criteria = inference.info_criteria
-    pred_table = inference.pred_table
-    wald_test_terms = inference.wald_test_terms
+
+    # Terms, columns left out and smaller fits; criteria and the table of predicted labels.
+    compare_lr_test = specification.compare_lr_test
+    score_test = specification.score_test
+    wald_test_terms = specification.wald_test_terms
+    info_criteria = specification.info_criteria
+    pred_table = specification.pred_table
 
     # Dependence of the outcome on selection.
     sigma = property(inference.sigma)
@@ -129,14 +131,13 @@ class SelectionResults(GenericLikelihoodModelResults):
     dependence_table = inference.dependence_table
     _dependence = property(inference._dependence)
     _dependence_values = inference._dependence_values
-    _profile_ends = inference._profile_ends
     _two_dependence_parameters = inference._two_dependence_parameters
 
-    # What the data say little about.
+    # What the data say little about, and intervals that hold there.
     weak = property(inference.weak)
-    _weakness = property(inference._weakness)
+    _scale_note = property(inference._scale_note)
     maxima = property(inference.maxima)
-    _doubt = inference._doubt
+    multistart = property(inference.multistart)
     _scale_remedy = inference._scale_remedy
     _by_profile = inference._by_profile
     _skewed = inference._skewed
@@ -174,26 +175,22 @@ class SelectionResults(GenericLikelihoodModelResults):
     profile = robustness.profile
 
     # Refits of a fitted selection model: bootstrap, jackknife, other draws.
-    bootstrap = refits.bootstrap
+    bootstrap = bootstrap.bootstrap
     jackknife = refits.jackknife
     simulation_error = refits.simulation_error
-    multistart = property(refits.multistart)
-    _codes = refits._codes
-    _refit_influence = refits._refit_influence
 
     # Imputed labels and population figures from a fitted selection model.
     impute = imputation.impute
     population_metrics = imputation.population_metrics
-    _unlabelled = property(imputation._unlabelled)
     _unlabelled_gradient = imputation._unlabelled_gradient
 
     # Residuals and influence of a fitted selection model.
-    _mean_selected = property(predicting._mean_selected)
     resid_response = property(predicting.resid_response)
     resid_pearson = property(predicting.resid_pearson)
     resid_quantile = predicting.resid_quantile
     resid_generalized = property(predicting.resid_generalized)
     _param_influence = predicting._param_influence
+    _refit_influence = predicting._refit_influence
     _check_at_maximum = predicting._check_at_maximum
     _clusters = predicting._clusters
     get_influence = predicting.get_influence
@@ -210,7 +207,7 @@ class SelectionResults(GenericLikelihoodModelResults):
     # Predicted probabilities along a covariate.
     probabilities_along = drawing.probabilities_along
     plot_probabilities = drawing.plot_probabilities
-    _in_words = drawing._in_words
+    _which_in_words = drawing._which_in_words
 
     # Pictures of a fitted selection model.
     plot_profile = plots.plot_profile
@@ -222,6 +219,16 @@ class SelectionResults(GenericLikelihoodModelResults):
     # Reports of a fitted selection model.
     to_json = report.to_json
     report = report.report
+
+    # Tables, and what subclasses say in them.
+    _header_rows = summary._header_rows
+    _criteria = summary._criteria
+    _penalty_notes = summary._penalty_notes
+    _own_notes = summary._own_notes
+    tidy = summary.tidy
+    glance = summary.glance
+    summary2 = summary.summary2
+    summary = summary.summary
 
     def __dir__(self) -> list[str]:
         """List what users call, without what this fit has no use for.
@@ -308,7 +315,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         return found
 
     def _meat(self, objective: Objective, theta: Floats, cov_type: str) -> Meat | None:
-        """What ``cov_type`` needs of the rows' scores at the engine's parameters; see Meat."""
+        """What ``cov_type`` needs of the rows' scores at all parameters of the form; see Meat."""
         if cov_type == "nonrobust":
             return None
         if self.model.in_partitions:
@@ -345,7 +352,8 @@ class SelectionResults(GenericLikelihoodModelResults):
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "OPG", "HC0", "HC1", "cluster"}
+        cov_type : str
+            As in the model's ``fit``.
         **cov_kwds
             ``groups`` and ``use_correction`` for "cluster".
         """
@@ -387,15 +395,15 @@ class SelectionResults(GenericLikelihoodModelResults):
         check_alpha(alpha)
         found = super().conf_int(alpha)
         if self._by_profile(interval) and not self._two_dependence_parameters():
-            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            across, n_coef = self._across(), self.model.n_coef
             found = np.array(found)
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             found[:n_coef] = across.interval(across.coef, se, alpha)
             if self._form.kind == "loading":  # coefficients that grow with it without bound
                 p = self.model.k_outcome
                 found[:p] = across.unbounded(found[:p], across.coef[:, :p], se[:, :p], alpha)
-            for j, (values, limits) in enumerate(self._dependence_across()):
-                pieces = across.ranges(values, limits, alpha)
+            for j, values in enumerate(self._dependence_across()):
+                pieces = across.ranges(values, EVERYWHERE, alpha)
                 found[n_coef + j] = pieces[0][0], pieces[-1][1]
         return found
 
@@ -416,11 +424,11 @@ class SelectionResults(GenericLikelihoodModelResults):
             return found
 
         def compute() -> Floats:
-            across, n_coef = self._across(), self.model.k_outcome + self.model.k_select
+            across, n_coef = self._across(), self.model.n_coef
             se = np.sqrt(np.diagonal(across.cov, axis1=1, axis2=2))
             p = np.array(found)
             p[:n_coef] = across.pvalues(across.coef, se)
-            for j, (values, _) in enumerate(self._dependence_across()):
+            for j, values in enumerate(self._dependence_across()):
                 p[n_coef + j] = across.test(values, 0.0)
             return p
 
@@ -517,7 +525,7 @@ class SelectionResults(GenericLikelihoodModelResults):
         asked = model.normalization if info.asked is None else info.asked
         dependence = model.parametrize(asked, model.integration).free.sum()
         held = getattr(self, "k_constr", 0)
-        number = float(model.k_outcome + model.k_select + dependence - held)
+        number = float(model.n_coef + dependence - held)
         if self._has_terms:  # whose coefficients count as far as they are free
             number += float(self._leverage().sum() - model.estimated.sum())
         return number
@@ -540,101 +548,12 @@ class SelectionResults(GenericLikelihoodModelResults):
 
     # -- tables ------------------------------------------------------------------------------------
 
-    def summary(
-        self, yname: Any = None, xname: Any = None, title: str | None = None, alpha: float = 0.05
-    ) -> Any:
-        """Text, HTML and LaTeX table of the fit.
-
-        Parameters
-        ----------
-        yname : str, optional
-            Name of the outcome.
-        xname : list of str, optional
-            Names of all parameters.
-        title : str, optional
-        alpha : float
-            Of the intervals.
-        """
-        return summary.summary(self, yname, xname, title, alpha)
-
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())
-
-    def summary2(
-        self,
-        yname: Any = None,
-        xname: Any = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-        float_format: str = "%.4f",
-    ) -> Any:
-        """The summary in statsmodels' experimental summary2 form.
-
-        Parameters
-        ----------
-        yname, xname, title, alpha
-            As in :meth:`summary`.
-        float_format : str
-            Of the numbers.
-        """
-        return summary.summary2(self, yname, xname, title, alpha, float_format)
-
-    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One row for each parameter, with intervals at level 1 - ``alpha``.
-
-        Those of penalised terms are left out; see :meth:`penalised_terms`.
-        """
-        return summary.tidy(self, alpha)
-
-    def glance(self) -> pd.DataFrame:
-        """One row for the whole fit."""
-        return summary.glance(self)
-
-    def _criteria(self) -> dict[str, float]:
-        """What ``glance`` says of the fit."""
-        names = ("llf", "llindep", "aic", "bic", "prsquared")
-        return {name: getattr(self, name) for name in names}
 
     def _first_stage_record(self) -> dict[str, Any] | None:
         """What a file says of BiasCorr's first stages."""
         return None
-
-    def _header_rows(self) -> dict[str, str]:
-        """The right-hand rows of the summary's header, after the counts."""
-        test = summary.independence(self)
-        compared = test is not None and test.method == "lr"
-        without = self._ll_ignorable() if compared else self.llindep
-        # At rho = 0 the free model's link may be another than the logit's.
-        same = abs(without - self.llindep) < 1e-6 * (1.0 + abs(self.llindep))
-        rows = {
-            "Log-Likelihood:": _log_likelihood(self.llf),
-            "LL, independent:" if same else "LL, rho = 0:": _log_likelihood(without),
-            "AIC:": f"{self.aic:#.6g}",
-            "BIC:": f"{self.bic:#.6g}",
-            "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
-        }
-        if not self._fit_info.optimizer.at_maximum:
-            rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
-        return rows
-
-    def _penalty_notes(self) -> list[str]:
-        """What the foot of the summary says of a ridge penalty."""
-        found = []
-        if self._has_terms:
-            found = shrinkage.notes(self)
-        if not self._fit_info.penalty:
-            return found
-        return [
-            *found,
-            f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
-            "standard errors treat the penalty as fixed.",
-        ]
-
-    def _own_notes(self) -> list[str]:
-        """Notes of a subclass for the foot of the summary."""
-        if not self._sampling:
-            return []
-        return ["Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."]
 
     # -- storage -----------------------------------------------------------------------------------
 
@@ -702,11 +621,6 @@ class SelectionResults(GenericLikelihoodModelResults):
 
 def _same(value: Known) -> Known:
     return value
-
-
-def _log_likelihood(value: float) -> str:
-    """Return the log-likelihood with the digits that a likelihood ratio needs."""
-    return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
 
 
 class SelectionResultsWrapper(LikelihoodResultsWrapper):

@@ -13,10 +13,9 @@ from scipy import stats
 from ..design import over_rows
 from ..post import metrics
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha
 from ..post.metrics import PopulationMetrics, Target
 from ..post.prediction import Designs, blocks
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -292,12 +291,12 @@ def _unlabelled(self: SelectionResults) -> Designs:
 
 def _unlabelled_mean(self: SelectionResults, params: Any) -> Floats:
     """(m,) P(y = 1 | x, w, s = 0) of the unlabelled rows."""
-    return self.model.quantity(params, "mean-unselected").value(self._unlabelled)
+    return self.model.quantity(params, "mean-unselected").value(_unlabelled(self))
 
 
 def _unlabelled_gradient(self: SelectionResults, which: str = "mean-unselected") -> Floats:
     """(m, P) derivatives of a prediction for the unlabelled rows in the estimates."""
-    quantity, at = self.model.quantity(self.params, which), self._unlabelled
+    quantity, at = self.model.quantity(self.params, which), _unlabelled(self)
     parts = [at[rows] for rows in blocks(len(at))]
     return np.vstack([quantity.gradient(v, quantity.jet(v, 1).first) for v in parts])
 

@@ -1,7 +1,8 @@
-"""Tests and intervals of a fitted selection model, and the tables of its dependence."""
+"""Inference on the dependence: its instrument, test and tables, and intervals that hold."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,23 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.contrast import WaldTestResults
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from ..design import find_excluded
 from ..design.checks import nearly_collinear
-from ..design.chunks import SavedDesign, refuse_partitioned
-from ..errors import IntegrationAccuracyWarning, WeakIdentificationWarning, warn
-from ..kernel.forms import Dependence, FreeForm, single_form
+from ..design.chunks import SavedDesign
+from ..errors import AbsentError, IntegrationAccuracyWarning, WeakIdentificationWarning, warn
+from ..kernel.forms import Dependence, single_form
+from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
-from ..post import covariance, intervals
+from ..post import covariance
 from ..post import dependence as latent
+from ..post.covariance import Covariance
 from ..post.dependence import ExclusionTest, IndependenceTest
-from ..post.intervals import Across, check_alpha
-from ..post.paths import Closed
-from ..post.tests import is_nested
+from ..post.intervals import Across, bartlett_factor
+from ..post.paths import EVERYWHERE, Closed, Curve
+from ..post.profile import trace
+from ..tools import check_alpha
 from ..types import Floats
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
     if design.nobs == 0 or isinstance(design, SavedDesign):
         return ExclusionTest((), np.nan, 0, np.nan, known=False)
     found = find_excluded(design.sketch)
-    select = slice(self.model.k_outcome, self.model.k_outcome + self.model.k_select)
+    select = slice(self.model.k_outcome, self.model.n_coef)
     gamma = np.asarray(self.params)[select]
     cov = np.asarray(self.cov_params_default)[select, select]
     if not np.isfinite(cov).all() and self._is_likelihood:
@@ -129,7 +132,7 @@ def test_independence(self: SelectionResults, method: str | None = None) -> Inde
             "hardly identified apart from sigma; use 'lr' or 'score'"
         )
     if method == "lr":
-        _check_likelihood(self, "method='lr'")
+        check_likelihood(self, "method='lr'")
         return latent.likelihood_ratio(self.llf, self._ll_ignorable())
     if method == "score":
         return latent.score(
@@ -158,8 +161,10 @@ def _ll_ignorable(self: SelectionResults) -> float:
         probit = fit_independent(self.model.rows, link=PROBIT).value
         if kind == "probit":
             return probit
-        objective = self.model.objective().with_form(FreeForm(self.model.integration))
-        return latent.free_without_dependence(objective, self._fit_info.independent, probit)
+        model = self.model
+        return latent.free_without_dependence(
+            model.objective(), model.integration, self._fit_info.independent, probit
+        )
 
     return self._once("ignorable", compute)  # outlives the data
 
@@ -176,7 +181,7 @@ def _score_meat(self: SelectionResults, theta: Any) -> Any:
     return meat.matrix
 
 
-def _check_likelihood(self: SelectionResults, what: str) -> None:
+def check_likelihood(self: SelectionResults, what: str) -> None:
     """Refuse what needs a maximised likelihood where there is none."""
     robust = self.cov_type in covariance.ROBUST
     if self._has_terms:
@@ -189,198 +194,6 @@ def _check_likelihood(self: SelectionResults, what: str) -> None:
             f"{what} needs a likelihood at its maximum: not valid with a robust covariance, "
             "sampling weights, a penalty or a fit that stopped early; use 'wald' or 'score'"
         )
-
-
-def compare_lr_test(self: SelectionResults, restricted: Any) -> tuple[float, float, int]:
-    """Likelihood ratio test against ``restricted``, a smaller fit of the same rows.
-
-    The degrees of freedom are the parameters of this model less those of the restricted one,
-    as they were asked for: a maximum on a face has a parameter less, and its model has not.
-
-    Parameters
-    ----------
-    restricted : results
-        Of a special case of this model.
-
-    Returns
-    -------
-    statistic, pvalue, df
-    """
-    _check_likelihood(self, "compare_lr_test")
-    smaller = getattr(restricted, "_results", restricted)
-    if not hasattr(smaller, "_fit_info"):
-        raise ValueError(
-            "restricted must be a fit of a selection model, got " + type(restricted).__name__
-        )
-    df = round(self.df_modelwc - smaller.df_modelwc)
-    if df <= 0 or not _same_rows(self, smaller):
-        raise ValueError("restricted must be a fit to the same observations with fewer parameters")
-    _check_likelihood(smaller, "compare_lr_test: restricted")
-    if _rows_known(self) and _rows_known(smaller) and not is_nested(smaller, self):
-        raise ValueError(
-            "restricted must be a special case of this model (columns of both equations among "
-            "its own, and the same or a narrower normalization); vuong_test compares others"
-        )
-    statistic = 2.0 * (self.llf - smaller.llf)
-    return statistic, float(stats.chi2.sf(statistic, df)), df
-
-
-def score_test(self: SelectionResults, exog_extra: Any) -> tuple[float, float, int]:
-    """Test whether columns that were left out belong in the outcome equation, without a refit.
-
-    The score of their coefficients at zero, with the observed information.
-
-    Parameters
-    ----------
-    exog_extra : array_like
-        (n,) or (n, k) columns for the rows of the model, in their order.
-
-    Returns
-    -------
-    statistic, pvalue, df
-        As :meth:`compare_lr_test` of the larger model returns.
-    """
-    if self.cov_type in covariance.ROBUST or self._fit_info.penalty:
-        raise ValueError(
-            "score_test needs cov_type='nonrobust' and no penalty; fit with the columns in the "
-            "formula and use wald_test"
-        )
-    _check_likelihood(self, "score_test")
-    model = self.model
-    refuse_partitioned(model.design, "score_test")
-    model.check_rows_at_hand()
-    design = model.design
-    extra = np.asarray(exog_extra, dtype=float)
-    extra = extra[:, None] if extra.ndim == 1 else extra
-    if extra.ndim != 2 or len(extra) != len(design.X) or not np.isfinite(extra).all():
-        raise ValueError(
-            f"exog_extra must be finite columns for the {len(design.X)} rows of the model, got "
-            f"shape {np.shape(exog_extra)}"
-        )
-    p, k = model.k_outcome, extra.shape[1]
-    names = (*design.outcome_names, *(f"extra_{j}" for j in range(k)))
-    larger = model.rebuilt(
-        replace(design, X=np.column_stack([design.X, extra]), outcome_names=names)
-    )
-    at = np.insert(np.asarray(self.params, dtype=float), [p] * k, 0.0)
-    tested = np.arange(p, p + k)
-    score = np.asarray(larger.score(at))
-    inverse = covariance.invert(-np.asarray(larger.hessian(at)))
-    statistic = float(score[tested] @ inverse[np.ix_(tested, tested)] @ score[tested])
-    return statistic, float(stats.chi2.sf(statistic, k)), k
-
-
-def info_criteria(self: SelectionResults, crit: str, dk_params: float = 0) -> float:
-    """AIC or BIC, with ``dk_params`` more parameters than the model has.
-
-    Parameters
-    ----------
-    crit : {"aic", "bic"}
-    dk_params : float
-    """
-    if crit not in ("aic", "bic"):
-        raise ValueError(f"crit={crit!r} is unknown; use 'aic' or 'bic'")
-    each = 2.0 if crit == "aic" else float(np.log(self.nobs))
-    return float(getattr(self, crit)) + each * dk_params
-
-
-def pred_table(self: SelectionResults, threshold: float = 0.5) -> Floats:
-    """Count labelled rows by outcome (rows of the table) and prediction (columns), 0 before 1.
-
-    The prediction is that P(y = 1 given s = 1) exceeds ``threshold``: labelled rows are compared
-    with what the model says of labelled rows. Frequency weights count.
-    """
-    model = self.model
-    refuse_partitioned(model.design, "pred_table")
-    model.check_rows_at_hand()
-    design = model.design
-    seen = design.labelled
-    said = np.asarray(self.predict(which="mean-selected"))[seen] > threshold
-    weights = design.weights if design.weight_kind == "freq_weights" else None
-    return np.histogram2d(
-        design.y[seen], said, bins=2, range=[[0, 1], [0, 1]],
-        weights=None if weights is None else weights[seen],
-    )[0]  # fmt: skip
-
-
-def _rows_known(self: SelectionResults) -> bool:
-    return not self.model.in_partitions and self.model.design.nobs > 0
-
-
-def _same_rows(self: SelectionResults, other: Any) -> bool:
-    """Whether another fit has these labels on as many rows, as far as is known."""
-    if other.nobs != self.nobs or other.nobs_selected != self.nobs_selected:
-        return False
-    if not (_rows_known(self) and _rows_known(other)):
-        return True
-    one, two = self.model.design, other.model.design
-    return one.nobs == two.nobs and np.array_equal(one.y, two.y, equal_nan=True)
-
-
-def wald_test_terms(
-    self: SelectionResults,
-    skip_single: bool = False,
-    extra_constraints: Any = None,
-    combine_terms: Any = None,
-    scalar: bool = True,
-) -> WaldTestResults:
-    """Joint Wald tests of the terms of both equations.
-
-    Terms of the selection equation have the prefix ``select_``. Those that are penalised are not
-    among them; see :meth:`penalised_terms`.
-
-    Parameters
-    ----------
-    skip_single : bool
-        Leave out terms of one column.
-    extra_constraints : list of (str, array), optional
-        More hypotheses, each with its name.
-    combine_terms : list of str, optional
-        Test jointly the terms whose name contains the string.
-    scalar : bool
-        Statistics as numbers, not as arrays.
-    """
-    identity = np.eye(len(self.params))
-    constraints = [
-        (name, identity[columns])
-        for name, columns in _terms(self).items()
-        if not (skip_single and len(identity[columns]) == 1)
-    ]
-    for part in combine_terms or []:
-        matching = [identity[cols] for name, cols in _terms(self).items() if part in name]
-        if not matching:
-            raise ValueError(f"combine_terms: no term contains {part!r}")
-        constraints.append((part, np.vstack(matching)))
-    constraints += list(extra_constraints or [])
-    tests = [self.wald_test(constraint, scalar=scalar) for _, constraint in constraints]
-    table = pd.DataFrame(
-        [[test.statistic, test.pvalue, int(test.df_denom)] for test in tests],
-        index=[name for name, _ in constraints],  # a combination may have a term's name
-        columns=["statistic", "pvalue", "df_constraint"],
-    )
-    return WaldTestResults(None, "chi2", None, table=table)
-
-
-def _terms(self: SelectionResults) -> dict[str, slice]:
-    design, p = self.model.design, self.model.k_outcome
-    shrunk = {name for term in design.penalised for name in term.names}
-    terms: dict[str, slice] = {}
-    if design.outcome_spec is not None:
-        terms |= design.outcome_spec.term_slices
-    else:
-        terms |= {
-            name: slice(i, i + 1)
-            for i, name in enumerate(design.outcome_names)
-            if name not in shrunk
-        }
-    select = (
-        design.select_spec.term_slices
-        if design.select_spec is not None
-        else {n: slice(i, i + 1) for i, n in enumerate(design.select_names) if n not in shrunk}
-    )
-    for name, cut in select.items():
-        terms[f"select_{name}"] = slice(p + cut.start, p + cut.stop)
-    return terms
 
 
 # -- the dependence of the outcome on selection ----------------------------------------------------
@@ -424,7 +237,7 @@ def dependence_table(
     check_alpha(alpha)
     free = self._form.free
     cov = np.zeros((len(free), len(free)))
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     cov[np.ix_(free, free)] = np.asarray(self.cov_params_default)[n_coef:, n_coef:]
     table = latent.dependence_table(self._form.form, self._dependence_values(), cov, free, alpha)
     if self._form.kind == "probit" and self.model.link is not PROBIT:
@@ -433,7 +246,7 @@ def dependence_table(
         )
         table = pd.concat([limit, table, table.set_axis(["error_corr"], axis=0)])
     if self._by_profile(interval):
-        for name, (low, high) in self._profile_ends(alpha).items():
+        for name, (low, high) in _profile_ends(self, alpha).items():
             if name in table.index:
                 table.loc[name, table.columns[2:]] = low, high
     return table
@@ -444,7 +257,7 @@ def _dependence(self: SelectionResults) -> Dependence:
 
 
 def _dependence_values(self: SelectionResults) -> Floats:
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     return self._form.values(np.asarray(self.params)[n_coef:])
 
 
@@ -457,7 +270,7 @@ def _profile_ends(self: SelectionResults, alpha: float) -> dict[str, tuple[float
     if self._form.kind == "probit":
         ends["rho"] = ends[own]
     elif self._asked() == ("loading", None, None):
-        loading = across.ranges(across.rho * across.sigma, (-np.inf, np.inf), alpha)
+        loading = across.ranges(across.rho * across.sigma, EVERYWHERE, alpha)
         sizes = np.abs([end for piece in loading for end in piece])
         zero = any(low <= 0.0 <= high for low, high in loading)
         ends["sigma"] = (0.0 if zero else float(sizes.min()), float(sizes.max()))
@@ -469,33 +282,231 @@ def _two_dependence_parameters(self: SelectionResults) -> bool:
     return self._asked() == ("free", None, None)
 
 
-# -- what the data say little about ----------------------------------------------------------------
+# -- whether Wald's intervals hold -----------------------------------------------------------------
+
+
+FEW = 600  # labelled rows below which a profile is worth having, whatever the likelihood's shape
+_CORNER = 0.999  # an error correlation beyond which the errors are one
+_SURE = 0.1  # standard error of atanh(error_corr) below which the likelihood is a parabola
+_ROOTS = (0.9, 1.1)  # root of the likelihood ratio at Wald's ends, over what a parabola has there
+_MOST_ROWS = 200_000  # up to which refits are made without being asked for
+_CUT = float(stats.chi2.ppf(0.95, 1))
+# Of the profile around the estimate: the union of a weak fit, which is looked at over its whole
+# range too, is decided by the ends of the set, a profile likelihood by its middle.
+_POINTS_WEAK, _POINTS = 5, 13
 
 
 def weak(self: SelectionResults) -> tuple[str, ...]:
     """Why the data say little about the dependence, in words; empty where they say enough.
 
-    Intervals are then made by "profile" (see :meth:`get_prediction`): the union over the error
-    correlations that the likelihood supports.
+    Of a fit that is at a maximum of a likelihood with one error correlation to estimate: it lies at
+    a corner; another maximum is within the 95% cut; or the instrument is weak or absent. Intervals
+    are then made by "profile" (see :meth:`get_prediction`): the union over the error correlations
+    that the likelihood supports.
     """
-    return self._once("weak", lambda: intervals.reasons(self))
+    return self._once("weak", partial(_reasons, self))
 
 
-def _weakness(self: SelectionResults) -> str | None:
-    """Return what to say where sigma and rho are not identified separately inside the model."""
-    both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
-    if not both or not self.status.converged:
-        return None
-    error = self.bse[-2]
-    correlation = self.identification.correlation
-    if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
-        return None
-    return (
-        f"sigma and rho are not identified separately by these data: SE(lnsigma) = {error:.2f}, "
-        f"corr(lnsigma, athrho) = {correlation:.4f}. They do identify the error "
-        f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
-        f"scale with normalization={self._scale_remedy()}."
+def _reasons(self: SelectionResults) -> tuple[str, ...]:
+    if not _judged(self):
+        return ()
+    found = []
+    if self.status is Status.FLAT:
+        found.append("the likelihood is flat in the dependence")
+    if abs(self.error_corr) > _CORNER:
+        found.append("the errors are perfectly correlated at the maximum")
+    if _rivals(self):
+        found.append("another maximum is about as likely (see maxima)")
+    verdict = self.instrument.verdict
+    if verdict in ("weak", "none"):
+        found.append("the instrument is weak" if verdict == "weak" else "there is no instrument")
+    return tuple(found)
+
+
+def _skewed(self: SelectionResults) -> bool:
+    """Whether Wald's intervals are not to be trusted, weak fit or not.
+
+    That is where the likelihood at the ends of Wald's interval of error_corr is not a parabola's.
+    With few labels the intervals are not left to this check: a likelihood that happens to be a
+    parabola around its maximum has its maximum far from the truth more often than Wald's allow.
+    """
+    return self._once("skewed", lambda: _judged(self) and not _parabola(self))
+
+
+def _by_profile(self: SelectionResults, interval: str | None, *, automatic: bool = True) -> bool:
+    """Whether intervals are made from refits over the error correlations."""
+    if interval not in (None, "wald", "profile"):
+        raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
+    if interval is not None:
+        return interval == "profile"
+    if isinstance(self.model.design, SavedDesign):  # what the fit did
+        at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
+    else:
+        at_hand = self.nobs <= _MOST_ROWS
+    return automatic and at_hand and (bool(self.weak) or self._skewed())
+
+
+def _judged(self: SelectionResults) -> bool:
+    """Whether the fit is at a maximum of a likelihood, with an error correlation to estimate."""
+    return self._profile_refusal() is None and _estimated(self)
+
+
+def _estimated(self: SelectionResults) -> bool:
+    """Whether the data are there and the error correlation is not fixed."""
+    model = self.model
+    if hasattr(self, "results_constrained"):  # zeros of a larger model, which was not fitted
+        return False
+    if not model.rows_at_hand():
+        return False
+    return "error_corr" in self._closed().dependence_names()
+
+
+def _rivals(self: SelectionResults) -> list[tuple[Any, Any]]:
+    """Other maxima within the cut of a likelihood ratio test."""
+    top = self.solution.value
+    return [pair for pair in self._fit_info.maxima[1:] if 2 * (top - pair[1].value) < _CUT]
+
+
+def _parabola(self: SelectionResults) -> bool:
+    """Whether the likelihood ratio at the ends of Wald's interval is about that of the interval."""
+    table = self.dependence_table(0.05, interval="wald")
+    row = table.loc["error_corr" if "error_corr" in table.index else "rho"].to_numpy(dtype=float)
+    se = row[1] / (1.0 - row[0] ** 2)
+    if not np.isfinite(row).all():
+        return False
+    if se < _SURE:
+        return True
+    if self.nobs_selected < FEW:
+        return False
+    path = _finely_closed(self).path("error_corr")
+    ends = np.array([path.inverse(float(value)) for value in row[2:]])
+    ends = np.clip(ends, *path.range)
+    points = Curve(path).fit(ends)
+    top = max(self._top, *(point.solution.value for point in points))
+    roots = [
+        math.sqrt(2.0 * max(top - p.solution.value, 0.0)) / stats.norm.ppf(0.975) for p in points
+    ]
+    return all(_ROOTS[0] <= root <= _ROOTS[1] for root in roots)
+
+
+# -- refits over the error correlations where they do not ------------------------------------------
+
+
+def _across(self: SelectionResults) -> Across:
+    """Refits with the error correlation held, over the values that may be supported."""
+    return self._once("across", partial(_refitted_across, self))
+
+
+def _refitted_across(self: SelectionResults) -> Across:
+    self._check_profile()
+    path = _finely_closed(self).path("error_corr")
+    factor, weak = widened(self), bool(self.weak)
+    # A fit that is not weak has no other hump near the cut: the search would have met it.
+    traced = trace(
+        path,
+        self._top,
+        points=_POINTS_WEAK if weak else _POINTS,
+        whole=weak,
+        widened=factor,
     )
+    if weak and factor > 1.0:  # the union ends where the plain set does
+        traced.refine(_CUT)
+    return Across.of(traced, conservative=weak, widened=factor)
+
+
+def widened(self: SelectionResults) -> float:
+    """Return what the chi-squared quantile is multiplied by in sets of the dependence."""
+    if not (self.weak or self._skewed()):
+        return 1.0
+    return bartlett_factor(self.nobs_selected)
+
+
+def _across_members(self: SelectionResults) -> tuple[Across, list[SelectionResults]]:
+    """A few error correlations that may be supported, and results given each."""
+    few = self._across().thin()
+    held = zip(few.sigma.tolist(), few.rho.tolist(), few.coef, few.cov, strict=True)
+    return few, [_given(self, *each) for each in held]
+
+
+def _given(
+    self: SelectionResults, sigma: float, rho: float, coef: Floats, cov: Floats
+) -> SelectionResults:
+    """Results with the dependence fixed, from the coefficients there and their covariance."""
+    model = self.model.holding({"sigma": sigma, "rho": rho} if sigma else "independent")
+    params = np.append(coef, model.parametrized.values(np.empty(0)))
+    solution = replace(
+        self.solution,
+        params=params,
+        hessian=np.zeros((len(params), len(params))),
+        status=Status.CONVERGED,
+    )
+    fit = replace(self._fit_info, model=model, solution=solution, asked=None, maxima=(), climbs=())
+    held = Covariance(cov, "nonrobust", "inverse of the observed information, given error_corr")
+    return type(self)._restored(fit, held, {})
+
+
+def _dependence_across(self: SelectionResults) -> list[Floats]:
+    """Values of the dependence parameter that is estimated, if one is, at each of the refits."""
+    across = self._across()
+    known: dict[str, Callable[[], Floats]] = {
+        "loading": lambda: across.rho * across.sigma,
+        "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
+        "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
+    }
+    return [known[name]() for name in self.model.parametrized.names]
+
+
+def maxima(self: SelectionResults) -> pd.DataFrame:
+    """The distinct maxima of the likelihood that were found, that of the fit first.
+
+    Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
+    ``rho``, ``prevalence`` and ``status``.
+    """
+    rows = []
+    for model, solution in self._fit_info.maxima or ((self.model, self.solution),):
+        spec = model.parametrized
+        at = spec.form.dependence(solution.params[model.n_coef :])
+        fit = replace(self._fit_info, model=model, solution=solution, maxima=(), climbs=())
+        size = int(model.estimated.sum())
+        unknown = Covariance(np.full((size, size), np.nan), "nonrobust", "none")
+        there = type(self)._restored(fit, unknown, {})
+        prevalence = there.get_prediction(average=True, interval="wald").predicted[0]
+        rows.append(
+            {
+                "loglik": solution.value,
+                "lr": 2.0 * (self.solution.value - solution.value),
+                "error_corr": at.error_corr,
+                "sigma": at.sigma,
+                "rho": at.rho,
+                "prevalence": prevalence,
+                "status": solution.status.name.lower(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def multistart(self: SelectionResults) -> pd.DataFrame:
+    """Where the search for the maximum climbed from, and where each climb led.
+
+    One row for each, the best first, by the error correlation; ``fit(n_starts=50)`` tries that
+    many values of the dependence. :attr:`maxima` shows the distinct ends.
+    """
+    rows = [
+        {
+            "start_error_corr": climb.start,
+            "error_corr": climb.end,
+            "llf": climb.value,
+            "status": climb.status.name.lower(),
+            "iterations": climb.n_iter,
+        }
+        for climb in self._fit_info.climbs
+    ]
+    if not rows:
+        raise AbsentError("multistart needs method='newton' and no start_params")
+    return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
+
+
+# -- what a user must know before reading a number -------------------------------------------------
 
 
 def warn_about(results: SelectionResults) -> None:
@@ -526,23 +537,26 @@ def warn_about(results: SelectionResults) -> None:
     coarse = results.accuracy.note if results.accuracy is not None else None
     if coarse is not None:
         warn(coarse, IntegrationAccuracyWarning)
-    for message in (results._weakness, results._doubt()):
+    for message in (results._scale_note, _doubt(results)):
         if message is not None:
             warn(message, WeakIdentificationWarning)
 
 
-def maxima(self: SelectionResults) -> pd.DataFrame:
-    """The distinct maxima of the likelihood that were found, that of the fit first.
-
-    Columns: ``loglik``, ``lr`` (twice its distance to the fit's), ``error_corr``, ``sigma``,
-    ``rho``, ``prevalence`` and ``status``.
-    """
-    return intervals.maxima(self)
-
-
-def _doubt(self: SelectionResults) -> str | None:
-    """What to warn of at once, where the maximum is a corner or has a rival."""
-    return intervals.doubt(self)
+def _scale_note(self: SelectionResults) -> str | None:
+    """Return what to say where sigma and rho are not identified separately inside the model."""
+    both = self.model.param_names[-2:] == ["lnsigma", "athrho"]
+    if not both or not self.status.converged:
+        return None
+    error = self.bse[-2]
+    correlation = self.identification.correlation
+    if correlation is None or (error < 1.0 and abs(correlation) < 0.99):
+        return None
+    return (
+        f"sigma and rho are not identified separately by these data: SE(lnsigma) = {error:.2f}, "
+        f"corr(lnsigma, athrho) = {correlation:.4f}. They do identify the error "
+        f"correlation ({self.error_corr:.3f}) and the probabilities. Report those, or fix the "
+        f"scale with normalization={self._scale_remedy()}."
+    )
 
 
 def _scale_remedy(self: SelectionResults) -> str:
@@ -551,42 +565,32 @@ def _scale_remedy(self: SelectionResults) -> str:
     return "'loading'" + (" or {'sigma': 1.0}" if abs(self.error_corr) < 0.45 else "")
 
 
-def _by_profile(self: SelectionResults, interval: str | None, *, automatic: bool = True) -> bool:
-    """Whether intervals are made from refits over the error correlations."""
-    if interval not in (None, "wald", "profile"):
-        raise ValueError(f"interval={interval!r} is unknown; use 'wald' or 'profile'")
-    if interval is not None:
-        return interval == "profile"
-    if isinstance(self.model.design, SavedDesign):  # what the fit did
-        at_hand = "across" in self.__dict__.get("_summary_statistics_cache", {})
-    else:
-        at_hand = self.nobs <= intervals.MOST_ROWS
-    return automatic and at_hand and (bool(self.weak) or self._skewed())
+def _doubt(results: SelectionResults) -> str | None:
+    """What to warn of at once: a maximum at a corner, or one with a rival."""
+    if not results._is_likelihood or not results.converged or results.status is Status.FLAT:
+        return None
+    if abs(results.error_corr) > _CORNER and results.status.boundary:
+        return (
+            "the likelihood is largest where the errors of outcome and selection are perfectly "
+            f"correlated (error_corr = {results.error_corr:+.3f}), which usually means that the "
+            "data say little about the dependence. Report the intervals of get_prediction() and "
+            "get_margeff(), which take that into account, and see sensitivity()."
+        )
+    rivals = _rivals(results)
+    if rivals:
+        model, other = rivals[0]
+        values = other.params[model.n_coef :]
+        there = model.parametrized.form.dependence(values).error_corr
+        return (
+            f"the likelihood has another maximum at error_corr = {there:+.2f} (this fit: "
+            f"{results.error_corr:+.2f}) with a log-likelihood only "
+            f"{results.solution.value - other.value:.2f} lower: the data do not distinguish them. "
+            "See results.maxima, and report intervals, which span both."
+        )
+    return None
 
 
-def _skewed(self: SelectionResults) -> bool:
-    return self._once("skewed", lambda: intervals.skewed(self))
-
-
-def _across(self: SelectionResults) -> Across:
-    return self._once("across", lambda: intervals.across(self))
-
-
-def _across_members(self: SelectionResults) -> tuple[Across, list[Any]]:
-    """A few error correlations that may be supported, and results given each."""
-    few = self._across().thin()
-    return few, intervals.members(self, few)
-
-
-def _dependence_across(self: SelectionResults) -> list[tuple[Floats, tuple[float, float]]]:
-    """The dependence parameter that is estimated, if one is: its values and its limits."""
-    across, everywhere = self._across(), (-np.inf, np.inf)
-    known: dict[str, Callable[[], Floats]] = {
-        "loading": lambda: across.rho * across.sigma,
-        "athrho": lambda: np.arctanh(np.clip(across.rho, -1 + 1e-15, 1 - 1e-15)),
-        "lnsigma": lambda: np.log(np.clip(across.sigma, 1e-300, 1e300)),
-    }
-    return [(known[name](), everywhere) for name in self.model.parametrized.names]
+# -- profiles, and the form that was asked for -----------------------------------------------------
 
 
 def _check_profile(self: SelectionResults) -> None:
@@ -598,6 +602,7 @@ def _check_profile(self: SelectionResults) -> None:
 
 
 def _profile_refusal(self: SelectionResults) -> str | None:
+    """Why there are no profiles; None where there are."""
     reason = self._likelihood_refusal()
     if reason is None and not self.converged:
         reason = f"the fit is not at a maximum ({self.status.value}); use method='newton'"
@@ -628,7 +633,7 @@ def _likelihood_refusal(self: SelectionResults) -> str | None:
 
 def _closed(self: SelectionResults) -> Closed:
     """The model that was asked for with its faces, and the estimates in it."""
-    n_coef = self.model.k_outcome + self.model.k_select
+    n_coef = self.model.n_coef
     kind, sigma, rho = self._asked()
     return Closed(
         kind=kind,
@@ -643,6 +648,16 @@ def _closed(self: SelectionResults) -> Closed:
         at=self._dependence,
         link=self.model.link,
     )
+
+
+def _finely_closed(self: SelectionResults) -> Closed:
+    """The closed model, integrated as finely as a likelihood ratio needs."""
+    closed = self._closed()
+    rule = closed.integration
+    if not isinstance(rule, Quadrature) or rule != rule.controlled():
+        return closed
+    enough = min(max(1e-3 / self.nobs, rule.tol), 1e-6)
+    return replace(closed, integration=replace(rule, tol=max(rule.tol, enough)))
 
 
 def _asked(self: SelectionResults) -> tuple[str, float | None, float | None]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..post.intervals import check_alpha
 from ..post.metrics import calibration_bins
 from ..post.profile import Profile
 from ..post.sensitivity import Sensitivity
+from ..tools import check_alpha
 from .drawing import (
     FAINT,
     LINES,
@@ -146,7 +146,7 @@ def plot_margeff(
             f"effects have the methods {[each.method for each in several]}, which are in "
             "different units; use one"
         )
-    words = self._in_words()
+    words = self._which_in_words()
     tables: dict[str, pd.DataFrame] = {}
     for each in several:
         label = words[each.which]

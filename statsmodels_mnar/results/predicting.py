@@ -22,7 +22,7 @@ from ..design.sources import find_source
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
-from ..large.partitions import PartitionedRows
+from ..large.partitions import PartitionedRows, in_parts
 from ..post.covariance import invert, param_influence
 from ..post.margins import Column, average_effects, held
 from ..post.prediction import (
@@ -401,7 +401,7 @@ def get_prediction(
     interval : {"wald", "profile"}, optional
         "wald" takes the likelihood for a parabola. "profile" refits the model over the error
         correlations: the interval is that of the profile likelihood or, where the fit is weak
-        (see ``post.intervals``), the union of the intervals at every error correlation that the
+        (see :attr:`weak`), the union of the intervals at every error correlation that the
         likelihood supports. By default "profile" for averages where the fit is weak or the
         likelihood far from a parabola, else "wald".
     level : {"average"}, optional
@@ -435,7 +435,7 @@ def get_prediction(
         if not average or agg_weights is not None:
             refuse_partitioned(self.model.design, "a prediction")
         self.model.check_rows_at_hand()
-        predicted = partial(_of_partitions, self.model.plain_rows(), which)
+        predicted = partial(_of_partitions, in_parts(self.model.plain_rows()), which)
     else:
         predicted = _of_rows(
             self, exog, exog_select, transform, which, over_rows, agg_weights, offset,
@@ -449,7 +449,9 @@ def get_prediction(
     return replace(found, across=across_predictions(across, there))
 
 
-def _of_partitions(rows: Any, which: str, results: Any, covariance: Any) -> Prediction:
+def _of_partitions(
+    rows: PartitionedRows, which: str, results: SelectionResults, covariance: Any
+) -> Prediction:
     """Predict the average over rows in partitions, with one of several fits of them."""
     return predict_partitions(rows, results.model.quantity(results.params, which), covariance)
 
@@ -513,13 +515,13 @@ def _mean_selected(self: SelectionResults) -> Floats:
 
 def resid_response(self: SelectionResults) -> Floats:
     """Outcome less P(y = 1 | x, w, s = 1); NaN where unlabelled."""
-    missed: Floats = self.model.endog - self._mean_selected
+    missed: Floats = self.model.endog - _mean_selected(self)
     return missed
 
 
 def resid_pearson(self: SelectionResults) -> Floats:
     """Response residual over its standard deviation; NaN where unlabelled."""
-    return pearson(self.model.endog, self._mean_selected)
+    return pearson(self.model.endog, _mean_selected(self))
 
 
 def resid_quantile(self: SelectionResults, rng: int | np.random.Generator | None = None) -> Floats:
@@ -540,7 +542,7 @@ def resid_quantile(self: SelectionResults, rng: int | np.random.Generator | None
     >>> model.fit().resid_quantile(rng=0).shape
     (1000,)
     """
-    return randomized_quantile(self.model.endog, self._mean_selected, np.random.default_rng(rng))
+    return randomized_quantile(self.model.endog, _mean_selected(self), np.random.default_rng(rng))
 
 
 def resid_generalized(self: SelectionResults) -> pd.DataFrame:
@@ -561,6 +563,11 @@ def resid_generalized(self: SelectionResults) -> pd.DataFrame:
 def _param_influence(self: SelectionResults) -> Floats:
     """(n, P) what each row adds to the estimates."""
     return param_influence(self._hessian(), self.model.score_obs(self.params))
+
+
+def _refit_influence(self: SelectionResults) -> Floats | None:
+    """Influence of every row on estimates whose every step is repeated, (n, P)."""
+    return self._param_influence()
 
 
 def _check_at_maximum(self: SelectionResults, name: str) -> None:

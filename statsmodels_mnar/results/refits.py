@@ -1,24 +1,235 @@
-"""Leave-one-out refits, other draws, and the methods that start refits."""
+"""Refits of a model: their estimates and those that failed; the jackknife, and other draws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import norm
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_params
 
-from ..errors import AbsentError
-from ..post.covariance import group_codes
-from ..tools import progress_bar
+from ..optimize.maximize import as_optimizer, stops_early
+from ..optimize.solution import Solution, Status
+from ..post.covariance import Codes, group_codes
+from ..post.door import FittedModel
+from ..tools import SectionedSummary, check_alpha, progress_bar
 from ..types import Floats
-from .bootstrap import BootstrapResults, Kind, Replicates, collect, refit_options, refits
-from .bootstrap import bootstrap as _bootstrap
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
+
+_AT_ONCE = 64  # at most so many sets of row weights are held in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """Estimates of refits, with the ones that could not be had."""
+
+    replicates: pd.DataFrame  # (R, P)
+    estimate: pd.Series  # (P,)
+    failed: Counter[str]
+    boundary: Counter[str]
+    model: str  # class name, for titles
+    held: str | None = field(default=None, kw_only=True)  # boundary of the fit, kept by its refits
+
+    @property
+    def n_rep(self) -> int:
+        """Refits asked for, failed ones included."""
+        return len(self.replicates) + self.failed.total()
+
+    @property
+    def n_boundary(self) -> int:
+        """Refits whose maximum lies on a boundary, or that stay on that of the fit."""
+        return self.boundary.total()
+
+    @property
+    def cov(self) -> pd.DataFrame:
+        """Covariance of the replicates."""
+        return self.replicates.cov()
+
+    @property
+    def bias(self) -> pd.Series:
+        """Mean of the replicates less the estimate."""
+        return self.replicates.mean() - self.estimate
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+        return pd.Series(np.sqrt(np.diag(self.cov)), index=self.estimate.index)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Normal intervals of the estimate less the bias, at level 1 - ``alpha``."""
+        return self._normal(alpha)
+
+    def _normal(self, alpha: float) -> pd.DataFrame:
+        check_alpha(alpha)
+        center, z = self.estimate - self.bias, norm.ppf(1.0 - alpha / 2)
+        return pd.DataFrame({0: center - z * self.bse, 1: center + z * self.bse})
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return str(self.summary_frame()._repr_html_())
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Estimates, standard errors, bias and intervals at level 1 - ``alpha``."""
+        interval = self.conf_int(alpha)
+        return pd.DataFrame(
+            {
+                "estimate": self.estimate,
+                "std err": self.bse,
+                "bias": self.bias,
+                f"[{alpha / 2:.3g}": interval[0],
+                f"{1 - alpha / 2:.4g}]": interval[1],
+            }
+        )
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Table to print, with intervals at level 1 - ``alpha`` and the failures below it."""
+        frame = self.summary_frame(alpha)
+        cells = [[f"{v:.4f}" for v in row] for row in frame.to_numpy()]
+        smry = SectionedSummary()
+        smry.tables.append(
+            SimpleTable(
+                cells,
+                headers=list(frame.columns),
+                stubs=list(frame.index),
+                title=self._title(),
+                txt_fmt=fmt_params,
+            )
+        )
+        smry.add_extra_txt(self._notes())
+        return smry
+
+    def _notes(self) -> list[str]:
+        lines = [f"Refits: {self.n_rep}, failed: {self.failed.total()}."]
+        lines += [f"  failed, {name}: {count}" for name, count in self.failed.items()]
+        if self.boundary:
+            lines.append(f"On a boundary, kept with the parameter at its bound: {self.n_boundary}")
+            lines += [f"  {name}: {count}" for name, count in self.boundary.items()]
+        if self.held is not None:
+            lines += [
+                "The fit itself lies on a boundary and its refits stay there: their spread leaves",
+                "out what is not known about the dependence; see profile() and sensitivity().",
+            ]
+        return lines
+
+
+def collect(
+    results: SelectionResults, solutions: Iterable[Solution | str], n_rep: int
+) -> dict[str, Any]:
+    """Sort refits into estimates and failures: the first fields of :class:`Replicates`."""
+    model = results.model
+    keep = model.estimated
+    estimates: dict[int, Any] = {}
+    failed, boundary = Counter[str](), Counter[str]()
+    for number, solution in enumerate(solutions):
+        if isinstance(solution, str):
+            failed[solution] += 1
+            continue
+        status = solution.status
+        if not (status.converged or status.boundary or status is Status.STOPPED):
+            failed[status.value] += 1
+            continue
+        where = status if status.boundary else results.status
+        if where.boundary:
+            boundary[where.value] += 1
+        estimates[number] = solution.params[keep]
+    if len(estimates) < 2:
+        raise ValueError(f"{n_rep - len(estimates)} of {n_rep} refits failed: {dict(failed)}")
+    names = model.param_names
+    return {
+        "replicates": pd.DataFrame.from_dict(estimates, orient="index", columns=names),
+        "estimate": pd.Series(np.asarray(results.params), index=names),
+        "failed": failed,
+        "boundary": boundary,
+        "model": type(model).__name__,
+        "held": results.status.value if results.status.boundary else None,
+    }
+
+
+# -- from row weights to refits --------------------------------------------------------------------
+
+
+def refit_options(results: SelectionResults, given: dict[str, Any]) -> dict[str, Any]:
+    """Options of ``fit`` for the refits, checked before any of them runs."""
+    results.model.check_rows_at_hand()
+    refused = sorted(set(given) & {"cov_type", "cov_kwds", "disp", "callback", "n_starts"})
+    if refused:
+        raise TypeError(f"refits take no {refused}: they are fitted for their estimates alone")
+    fit = results._fit_info
+    options: dict[str, Any] = {"method": fit.method, "penalty": fit.penalty}
+    options |= fit.options | given
+    options.pop("n_starts", None)  # refits start from the estimates
+    results.model.check_refit_options(**options)
+    return options
+
+
+def groups_of(results: SelectionResults, groups: Any) -> Codes:
+    """Codes of the clusters that were asked for, or of those of the fit."""
+    if groups is None:
+        return results._groups
+    return group_codes(groups, results.model.design, results.model.frame)
+
+
+def refits(
+    results: SelectionResults,
+    draws: Iterator[Floats],
+    n_jobs: int | None,
+    options: dict[str, Any],
+    *,
+    penalties_anew: bool = False,
+) -> Iterator[Solution | str]:
+    """Solutions of the refits under these row weights, or the reason why there is none."""
+    batch = as_optimizer(options["method"]).batched and results.model.batchable()
+    batch = batch and not penalties_anew
+    model = results.model.smoothed(None) if penalties_anew else results.model
+    if batch:
+        known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
+        start = np.asarray(options.get("start_params", results.params), dtype=float)
+        at_once = min(_AT_ONCE, results.model.refits_at_once(start))
+        while drawn := list(islice(draws, at_once)):
+            yield from results.model.refit_weights(
+                np.stack(drawn), start, options["penalty"], **known
+            )
+        return
+    sampling = results.model.design.weight_kind == "prob_weights"
+    options = options | {"cov_type": "HC0" if sampling else "nonrobust"}
+    if not stops_early(options["method"]):
+        options.setdefault("start_params", np.asarray(results.params))
+    jobs = ((model, weights, options) for weights in draws)
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        yield from (_refit_alone(*job) for job in jobs)
+    else:  # n_jobs=None: whatever backend the user's joblib.parallel_config names
+        run = Parallel(n_jobs=n_jobs, return_as="generator")
+        yield from run(delayed(_refit_alone)(*job) for job in jobs)
+
+
+def _refit_alone(model: FittedModel, weights: Floats, options: dict[str, Any]) -> Solution | str:
+    """One refit by the model's own ``fit``, for estimators that have no batch."""
+    kind = model.design.weight_kind or "freq_weights"
+    part = replace(model.design, weights=weights, weight_kind=kind).counted
+    try:
+        fitted: SelectionResults = model.rebuilt_for_refit(part).fit(**options)
+    except ValueError as error:  # separation, one class, a collinear resample
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    if len(fitted.params) != model.nparams:  # it went on on a face, which has other parameters
+        return f"on another face: {fitted.status.value}"
+    return fitted.solution
+
+
+# -- without each row ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +266,30 @@ class JackknifeResults(Replicates):
         return f"Jackknife of {self.model} over {self.of}"
 
 
-def _jackknife(
-    results: SelectionResults,
-    groups: Any,
+def jackknife(
+    self: SelectionResults,
     *,
-    progress: bool,
-    n_jobs: int | None,
+    groups: Any = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
     **fit_options: Any,
 ) -> JackknifeResults:
-    """Refit the model without each row, or without each cluster."""
-    options = refit_options(results, fit_options)
-    codes = results._groups if groups is None else results._codes(groups)
+    """Refit without each row, or without each cluster where there are clusters.
+
+    Parameters
+    ----------
+    groups : optional
+        Clusters as in ``cov_kwds``; by default those of the fit.
+    progress : bool
+        Show a bar.
+    n_jobs, **fit_options
+        As in :meth:`bootstrap`.
+    """
+    options = refit_options(self, fit_options)
+    codes = groups_of(self, groups)
     if len(codes) > 1:
         raise ValueError("the jackknife leaves out one way of clustering; pass groups= with one")
-    design = results.model.design
+    design = self.model.design
     own = design.row_weights
     counts = np.ones(design.nobs)
     if codes:
@@ -76,9 +297,9 @@ def _jackknife(
     elif design.weight_kind == "freq_weights":
         counts = own
     left_out = np.flatnonzero(counts > 0)
-    solutions = refits(results, _without(own, codes, counts, left_out), n_jobs, options)
+    solutions = refits(self, _without(own, codes, counts, left_out), n_jobs, options)
     bar = progress_bar(progress, "jackknife", len(left_out), solutions)
-    found = collect(results, bar, len(left_out))
+    found = collect(self, bar, len(left_out))
     numbers = left_out[found["replicates"].index]
     found["replicates"].index = numbers
     return JackknifeResults(
@@ -128,16 +349,6 @@ class SimulationError(Replicates):
     n_draws: int
 
     @property
-    def cov(self) -> pd.DataFrame:
-        """Covariance over the sets of draws."""
-        return self.replicates.cov()
-
-    @property
-    def bias(self) -> pd.Series:
-        """Mean over the sets less the estimate of this fit."""
-        return self.replicates.mean() - self.estimate
-
-    @property
     def ratio(self) -> pd.Series:
         """Simulation error over standard error."""
         return self.bse / self.standard_error
@@ -183,111 +394,6 @@ class SimulationError(Replicates):
         return [*Replicates._notes(self), self.verdict]
 
 
-def _simulation_error(results: SelectionResults, n_sets: int, *, progress: bool) -> SimulationError:
-    """Refit with ``n_sets`` independent sets of draws."""
-    if not (isinstance(n_sets, int | np.integer) and n_sets >= 2):
-        raise ValueError(f"n_sets={n_sets!r} must be an integer of at least 2")
-    if not results._fit_info.optimizer.at_maximum:
-        raise ValueError("simulation_error needs a fit at its maximum; method='sgd' stops before")
-    limits = {k: v for k, v in results._fit_info.options.items() if k in ("maxiter", "gtol")}
-    solutions = results.model.refit_draws(
-        n_sets, np.asarray(results.params), results._fit_info.penalty, **limits
-    )
-    bar = progress_bar(progress, "sets of draws", n_sets, solutions)
-    found = collect(results, bar, n_sets)  # an error where there are no draws
-    draws = results.model.parametrized.form.simulation
-    assert draws is not None
-    return SimulationError(
-        **found,
-        standard_error=pd.Series(np.asarray(results.bse), index=results.model.param_names),
-        n_draws=draws.n_draws,
-    )
-
-
-# -- refits of a fitted selection model: bootstrap, jackknife, other draws -------------------------
-
-
-def bootstrap(
-    self: SelectionResults,
-    n_rep: int = 999,
-    kind: Kind | None = None,
-    rng: int | np.random.Generator | None = None,
-    *,
-    groups: Any = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
-    penalties: str = "held",
-    **fit_options: Any,
-) -> BootstrapResults:
-    """Bootstrap that repeats every step of the fit, first stages included.
-
-    Parameters
-    ----------
-    n_rep : int
-        Replicates.
-    kind : {"pairs", "cluster", "weighted"}, optional
-        Draw rows; draw clusters; or give rows (clusters, where there are any) exponential
-        weights, the Bayesian bootstrap, in which no replicate loses a category or separates.
-        By default "cluster" where the fit has clusters, else "pairs".
-    rng : int or Generator, optional
-    groups : optional
-        Clusters as in ``cov_kwds``; by default those of the fit.
-    progress : bool
-        Show a bar.
-    n_jobs : int, optional
-        For fits that have no batch (a scikit-learn first stage, the paper's descent), which go
-        through joblib.
-    penalties : {"held", "estimated"}
-        Whether the penalties of ``re()`` and ``smooth()`` terms are those of this fit or are
-        estimated in every replicate, which takes as long as that many fits.
-    **fit_options
-        Of ``fit``; by default the method and penalty of this fit.
-
-    Returns
-    -------
-    BootstrapResults
-        With ``bse``, ``cov``, ``bias``, ``conf_int(kind=)``, ``summary()``, ``plot()`` and the
-        replicates that ``failed``. Replicates are fitted under the normalization of this fit's
-        face.
-
-    Examples
-    --------
-    >>> from statsmodels_mnar import GreeneSelectionLogit
-    >>> from statsmodels_mnar.datasets import simulate_greene
-    >>> model = GreeneSelectionLogit.from_formula(
-    ...     "y ~ x1 + x2", "s ~ x1 + x2 + z", simulate_greene(1_000).data)
-    >>> draws = model.fit().bootstrap(n_rep=50, rng=0)
-    >>> draws.failed.total(), draws.replicates.shape
-    (0, (50, 8))
-    """
-    return _bootstrap(
-        self, n_rep, kind, rng, groups, progress=progress, n_jobs=n_jobs, penalties=penalties,
-        **fit_options,
-    )  # fmt: skip
-
-
-def jackknife(
-    self: SelectionResults,
-    *,
-    groups: Any = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
-    **fit_options: Any,
-) -> JackknifeResults:
-    """Refit without each row, or without each cluster where there are clusters.
-
-    Parameters
-    ----------
-    groups : optional
-        Clusters as in ``cov_kwds``; by default those of the fit.
-    progress : bool
-        Show a bar.
-    n_jobs, **fit_options
-        As in :meth:`bootstrap`.
-    """
-    return _jackknife(self, groups, progress=progress, n_jobs=n_jobs, **fit_options)
-
-
 def simulation_error(
     self: SelectionResults, n_sets: int = 20, *, progress: bool = False
 ) -> SimulationError:
@@ -302,35 +408,21 @@ def simulation_error(
     progress : bool
         Show a bar.
     """
-    self._simulation_error = _simulation_error(self, n_sets, progress=progress)
+    if not (isinstance(n_sets, int | np.integer) and n_sets >= 2):
+        raise ValueError(f"n_sets={n_sets!r} must be an integer of at least 2")
+    if not self._fit_info.optimizer.at_maximum:
+        raise ValueError("simulation_error needs a fit at its maximum; method='sgd' stops before")
+    limits = {k: v for k, v in self._fit_info.options.items() if k in ("maxiter", "gtol")}
+    solutions = self.model.refit_draws(
+        n_sets, np.asarray(self.params), self._fit_info.penalty, **limits
+    )
+    bar = progress_bar(progress, "sets of draws", n_sets, solutions)
+    found = collect(self, bar, n_sets)  # an error where there are no draws
+    draws = self.model.parametrized.form.simulation
+    assert draws is not None
+    self._simulation_error = SimulationError(
+        **found,
+        standard_error=pd.Series(np.asarray(self.bse), index=self.model.param_names),
+        n_draws=draws.n_draws,
+    )
     return self._simulation_error
-
-
-def multistart(self: SelectionResults) -> pd.DataFrame:
-    """Where the search for the maximum climbed from, and where each climb led.
-
-    One row for each, the best first, by the error correlation; ``fit(n_starts=50)`` tries that
-    many values of the dependence. :attr:`maxima` shows the distinct ends.
-    """
-    rows = [
-        {
-            "start_error_corr": climb.start,
-            "error_corr": climb.end,
-            "llf": climb.value,
-            "status": climb.status.name.lower(),
-            "iterations": climb.n_iter,
-        }
-        for climb in self._fit_info.climbs
-    ]
-    if not rows:
-        raise AbsentError("multistart needs method='newton' and no start_params")
-    return pd.DataFrame(rows).sort_values("llf", ascending=False, ignore_index=True)
-
-
-def _codes(self: SelectionResults, groups: Any) -> tuple[NDArray[np.int64], ...]:
-    return group_codes(groups, self.model.design, self.model.frame)
-
-
-def _refit_influence(self: SelectionResults) -> Floats | None:
-    """Influence of every row on estimates whose every step is repeated, (n, P)."""
-    return self._param_influence()

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..post.intervals import check_alpha
 from ..post.sensitivity import Sensitivity
-from ..tools import write_whole
+from ..tools import check_alpha, write_whole
 from . import page, shrinkage
 from .findings import (
     Findings,
@@ -184,7 +183,7 @@ def _tested(frame: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
 
 
 def _effects(results: SelectionResults, found: Findings, draw: Draw) -> str:
-    words = results._in_words()
+    words = results._which_in_words()
     parts = [
         page.paragraph(
             "Averages over all rows. A variable that enters both equations has its total effect.",
@@ -277,7 +276,7 @@ def _one_sensitivity(
     results: SelectionResults, held: Sensitivity, alpha: float, draw: Draw
 ) -> tuple[str, str]:
     """The picture, and its numbers folded away."""
-    target = held.target.replace("'mean'", results._in_words()["mean"])
+    target = held.target.replace("'mean'", results._which_in_words()["mean"])
     what = f"{target[0].upper()}{target[1:]}"
     low, high = held.table["estimate"].min(), held.table["estimate"].max()
     picture = draw(
@@ -419,7 +418,7 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
       ``hessian``
     - ``independence``: method, statistic, df, p_value; null for BiasCorr
     - ``instrument``: columns, statistic, df, pvalue, offset, known, why
-    - ``weak``: the sentences of ``post.intervals``; ``across``: u, lr, error_corr, sigma, rho,
+    - ``weak``: the sentences of ``results.weak``; ``across``: u, lr, error_corr, sigma, rho,
       coef, cov, limits and conservative of the refits over error correlations from which
       "profile" intervals follow, null where the intervals are Wald's
     - ``accuracy``: rule, finer, difference, shift, simulated, replaced

@@ -15,7 +15,7 @@ from scipy.special import logit
 from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
-from ..post.intervals import check_alpha, widened
+from ..post.dependence import Normalization
 from ..post.margins import Column
 from ..post.paths import Path
 from ..post.profile import Profile
@@ -29,9 +29,10 @@ from ..post.sensitivity import (
     tipping_points,
     worst_case,
 )
-from ..tools import progress_bar
+from ..tools import check_alpha, progress_bar
 from ..types import Floats
 from .effects import average_effect, check_probability, effect_columns
+from .inference import widened
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -41,7 +42,7 @@ _CHUNK = 32  # refits in one batch
 
 
 class _Line(NamedTuple):
-    """Where the held quantity moves."""
+    """How a quantity is held at a value, and which form a line of such values lies in."""
 
     at: Callable[[float], Any]  # the normalization that fixes a value
     words: str
@@ -212,9 +213,8 @@ def _check_target(
         if variable is not None:
             raise ValueError(f"variable={variable!r}: target='prevalence' has none")
         return
-    n_coef = self.model.k_outcome + self.model.k_select
     if target == "coef":
-        names = self.model.param_names[:n_coef]
+        names = self.model.param_names[: self.model.n_coef]
     elif self.model.in_partitions:
         names = list(self.get_margeff(which=which).names)
     else:
@@ -271,7 +271,7 @@ def _top(self: SelectionResults, line: _Line) -> float | None:
     return found.value if found.status.converged or found.status.boundary else None
 
 
-def _refits(self: SelectionResults, normalizations: list[Any]) -> list[Any]:
+def _refits(self: SelectionResults, normalizations: list[Normalization]) -> list[SelectionResults]:
     """Results with all dependence fixed, of one form, fitted as one batch."""
     models = [self.model.sibling(normalization) for normalization in normalizations]
     closed = self._closed()
@@ -384,7 +384,7 @@ def values_of(name: str, given: Any) -> Floats:
     return values
 
 
-# -- profiles, identification and sensitivity of a fitted selection model --------------------------
+# -- identification --------------------------------------------------------------------------------
 
 
 def identification(self: SelectionResults) -> Identification:
@@ -440,7 +440,7 @@ def _whole(self: SelectionResults) -> bool:
     return bool(self.weak)
 
 
-# -- profiles ----------------------------------------------------------------------------------
+# -- profiles --------------------------------------------------------------------------------------
 
 
 def profile(

@@ -15,8 +15,8 @@ from ..design.terms import PenalisedTerm, Spline
 from ..optimize.maximize import maximize
 from ..optimize.penalties import curvature, marginal, smoothed, without
 from ..post.covariance import invert
-from ..post.intervals import check_alpha
 from ..post.prediction import Designs, Shrunk
+from ..tools import check_alpha
 from ..types import Floats
 from .drawing import FAINT, axes_of, draw_intervals
 

@@ -17,9 +17,9 @@ from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.solution import Status
 from ..post.dependence import IndependenceTest
-from ..post.intervals import FEW
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
+from .inference import FEW, widened
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -27,28 +27,33 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _PROFILED = "profile intervals"
+_WALD = "Standard errors are Wald's; interval='wald' gives its intervals."
+_NOTABLY = 1.02  # times the chi-squared quantile: less changes no printed digit that matters
 
 
-def tidy(results: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
-    """One row for each parameter that no term penalises."""
-    names = results.model.param_names
-    interval = np.asarray(results.conf_int(alpha=alpha))
+def tidy(self: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
+    """One row for each parameter, with intervals at level 1 - ``alpha``.
+
+    Those of penalised terms are left out; see :meth:`penalised_terms`.
+    """
+    names = self.model.param_names
+    interval = np.asarray(self.conf_int(alpha=alpha))
     table = pd.DataFrame(
         {
-            "equation": _equations(results),
-            "term": _terms(results, names),
-            "estimate": np.asarray(results.params),
-            "std_error": np.asarray(results.bse),
-            "statistic": np.asarray(results.tvalues),
-            "p_value": np.asarray(results.pvalues),
+            "equation": _equations(self),
+            "term": _terms(self, names),
+            "estimate": np.asarray(self.params),
+            "std_error": np.asarray(self.bse),
+            "statistic": np.asarray(self.tvalues),
+            "p_value": np.asarray(self.pvalues),
             "conf_low": interval[:, 0],
             "conf_high": interval[:, 1],
         },
         index=pd.Index(names, name="parameter"),
     )
-    if not results._is_likelihood:  # whose dependence is not tested against zero
+    if not self._is_likelihood:  # whose dependence is not tested against zero
         table.loc[table["equation"] == "dependence", ["statistic", "p_value"]] = np.nan
-    return table[_ordinary(results)]
+    return table[_ordinary(self)]
 
 
 def _ordinary(results: SelectionResults) -> NDArray[np.bool_]:
@@ -59,21 +64,27 @@ def _ordinary(results: SelectionResults) -> NDArray[np.bool_]:
     return np.ones(len(results.params), dtype=bool)
 
 
-def glance(results: SelectionResults) -> pd.DataFrame:
+def glance(self: SelectionResults) -> pd.DataFrame:
     """One row for the whole fit."""
     row: dict[str, Any] = {
-        "nobs": results.nobs,
-        "nobs_selected": results.nobs_selected,
-        "eta": results.eta,
-        **results._criteria(),
-        "sigma": results.sigma,
-        "rho": results.rho,
-        "error_corr": results.error_corr,
-        "status": results.status.name.lower(),
-        "converged": results.converged,
-        "cov_type": results.cov_type,
+        "nobs": self.nobs,
+        "nobs_selected": self.nobs_selected,
+        "eta": self.eta,
+        **self._criteria(),
+        "sigma": self.sigma,
+        "rho": self.rho,
+        "error_corr": self.error_corr,
+        "status": self.status.name.lower(),
+        "converged": self.converged,
+        "cov_type": self.cov_type,
     }
-    return pd.DataFrame([row], index=[type(results.model).__name__])
+    return pd.DataFrame([row], index=[type(self.model).__name__])
+
+
+def _criteria(self: SelectionResults) -> dict[str, float]:
+    """What ``glance`` says of the fit."""
+    names = ("llf", "llindep", "aic", "bic", "prsquared")
+    return {name: getattr(self, name) for name in names}
 
 
 def _terms(results: SelectionResults, names: list[str]) -> list[str]:
@@ -84,7 +95,7 @@ def _terms(results: SelectionResults, names: list[str]) -> list[str]:
 
 def _equations(results: SelectionResults) -> list[str]:
     model = results.model
-    rest = len(results.params) - model.k_outcome - model.k_select
+    rest = len(results.params) - model.n_coef
     return ["outcome"] * model.k_outcome + ["select"] * model.k_select + ["dependence"] * rest
 
 
@@ -98,22 +109,43 @@ def notes(results: SelectionResults) -> list[str]:
         found.append(f"{_sentence(status.value)}.")
     if results.accuracy is not None and results.accuracy.note:
         found.append(results.accuracy.note)
-    if results._weakness:
-        found.append(results._weakness)
+    if results._scale_note:
+        found.append(results._scale_note)
     if results.weak:
         found.append(_weak_note(results))
     elif results._by_profile(None):
         few = results.nobs_selected < FEW
         found.append(
             f"{'Few rows are labelled' if few else 'The likelihood is skewed in error_corr'}: "
-            f"{_profiled_what(results)} are those of the profile likelihood. Standard errors are "
-            "Wald's; interval='wald' gives its intervals."
+            f"{_profiled_what(results)} are those of the profile likelihood."
+            f"{_widened_cut(results)} {_WALD}"
         )
     if status is Status.STOPPED:
         found.append("Standard errors are not defined: the estimates are not at a maximum.")
     elif np.isnan(results.bse).any():
         found.append("There are no standard errors: the information is not positive definite here.")
     return found + results._penalty_notes() + results._own_notes()
+
+
+def _penalty_notes(self: SelectionResults) -> list[str]:
+    """What the foot of the summary says of a ridge penalty."""
+    found = []
+    if self._has_terms:
+        found = shrinkage.notes(self)
+    if not self._fit_info.penalty:
+        return found
+    return [
+        *found,
+        f"Ridge penalty alpha = {self._fit_info.penalty:g}: the estimates are shrunk, and the "
+        "standard errors treat the penalty as fixed.",
+    ]
+
+
+def _own_notes(self: SelectionResults) -> list[str]:
+    """Notes of a subclass for the foot of the summary."""
+    if not self._sampling:
+        return []
+    return ["Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."]
 
 
 def _weak_note(results: SelectionResults) -> str:
@@ -126,8 +158,19 @@ def _weak_note(results: SelectionResults) -> str:
     sets = " and ".join(f"[{low:.2f}, {high:.2f}]" for low, high in results._across().pieces())
     return (
         f"{why} A Wald interval would not hold: {_profiled_what(results)} are those over every "
-        f"error correlation that the likelihood supports (95% set {sets}). Standard errors are "
-        "Wald's; interval='wald' gives its intervals."
+        f"error correlation that the likelihood supports (95% set {sets})."
+        f"{_widened_cut(results)} {_WALD}"
+    )
+
+
+def _widened_cut(results: SelectionResults) -> str:
+    """Why the dependence's interval and P-value are not those of the likelihood ratio test."""
+    factor = widened(results)
+    if factor < _NOTABLY:
+        return ""
+    return (
+        f" With {results.nobs_selected:,.0f} labels those of the dependence take "
+        f"{factor:.2f} times the chi-squared quantile of the likelihood ratio test."
     )
 
 
@@ -228,38 +271,77 @@ def _header(results: SelectionResults) -> tuple[list[Any], list[Any]]:
     return left, right
 
 
+def _header_rows(self: SelectionResults) -> dict[str, str]:
+    """The right-hand rows of the summary's header, after the counts."""
+    test = independence(self)
+    compared = test is not None and test.method == "lr"
+    without = self._ll_ignorable() if compared else self.llindep
+    # At rho = 0 the free model's link may be another than the logit's.
+    same = abs(without - self.llindep) < 1e-6 * (1.0 + abs(self.llindep))
+    rows = {
+        "Log-Likelihood:": _log_likelihood(self.llf),
+        "LL, independent:" if same else "LL, rho = 0:": _log_likelihood(without),
+        "AIC:": f"{self.aic:#.6g}",
+        "BIC:": f"{self.bic:#.6g}",
+        "Pseudo R-squ.:": f"{self.prsquared:#.4g}",
+    }
+    if not self._fit_info.optimizer.at_maximum:
+        rows |= dict.fromkeys(("AIC:", "BIC:", "Pseudo R-squ.:"), "")
+    return rows
+
+
+def _log_likelihood(value: float) -> str:
+    """Return the log-likelihood with the digits that a likelihood ratio needs."""
+    return f"{value:#.6g}" if abs(value) < 1e4 else f"{value:.2f}"
+
+
 def summary(
-    results: SelectionResults, yname: Any, xname: Any, title: str | None, alpha: float
+    self: SelectionResults,
+    yname: Any = None,
+    xname: Any = None,
+    title: str | None = None,
+    alpha: float = 0.05,
 ) -> Summary:
-    """Return the summary in the layout of statsmodels."""
-    model = results.model
+    """Text, HTML and LaTeX table of the fit, in the layout of statsmodels.
+
+    Parameters
+    ----------
+    yname : str, optional
+        Name of the outcome.
+    xname : list of str, optional
+        Names of all parameters.
+    title : str, optional
+    alpha : float
+        Of the intervals.
+    """
+    model = self.model
     names = list(xname) if xname is not None else model.param_names
-    if len(names) != len(results.params):
-        raise ValueError(f"xname must be {len(results.params)} names, got {len(names)}")
+    if len(names) != len(self.params):
+        raise ValueError(f"xname must be {len(self.params)} names, got {len(names)}")
     smry = SectionedSummary()
-    left, right = _header(results)
+    left, right = _header(self)
     smry.add_table_2cols(
-        results, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
+        self, gleft=left, gright=right, yname=yname or model.design.outcome_name, xname=names,
         title=title or f"{type(model).__name__} Results",
     )  # fmt: skip
-    p, c = model.k_outcome, model.k_outcome + model.k_select
+    p, c = model.k_outcome, model.n_coef
     smry.tables.append(
         _params_table(
-            results, slice(0, p), names,
-            f"Outcome: {yname or model.design.outcome_name}{unit(results)}", alpha,
+            self, slice(0, p), names,
+            f"Outcome: {yname or model.design.outcome_name}{unit(self)}", alpha,
         )
     )  # fmt: skip
     smry.tables.append(
-        _params_table(results, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
+        _params_table(self, slice(p, c), names, f"Selection: {model.design.select_name}", alpha)
     )
-    if len(names) > c and results._is_likelihood:
-        smry.tables.append(_params_table(results, slice(c, None), names, "Dependence", alpha))
-    smry.tables.append(_dependence_table(results, alpha))
-    if results._has_terms:
-        smry.tables.append(_terms_table(results, alpha))
-    if results._simulation_error is not None:
-        smry.tables.append(results._simulation_error.summary(alpha).tables[0])
-    smry.add_extra_txt(_footer(results))
+    if len(names) > c and self._is_likelihood:
+        smry.tables.append(_params_table(self, slice(c, None), names, "Dependence", alpha))
+    smry.tables.append(_dependence_table(self, alpha))
+    if self._has_terms:
+        smry.tables.append(_terms_table(self, alpha))
+    if self._simulation_error is not None:
+        smry.tables.append(self._simulation_error.summary(alpha).tables[0])
+    smry.add_extra_txt(_footer(self))
     return smry
 
 
@@ -365,34 +447,42 @@ def _number(value: float) -> str:
 
 
 def summary2(
-    results: SelectionResults,
-    yname: Any,
-    xname: Any,
-    title: str | None,
-    alpha: float,
-    float_format: str,
+    self: SelectionResults,
+    yname: Any = None,
+    xname: Any = None,
+    title: str | None = None,
+    alpha: float = 0.05,
+    float_format: str = "%.4f",
 ) -> Summary2:
-    """statsmodels' summary2 form: the same numbers as frames."""
-    names = list(xname) if xname is not None else results.model.param_names
-    left, right = _header(results)
-    left[0] = ("Dep. Variable:", [yname or results.model.design.outcome_name])
+    """The summary in statsmodels' experimental summary2 form.
+
+    Parameters
+    ----------
+    yname, xname, title, alpha
+        As in :meth:`summary`.
+    float_format : str
+        Of the numbers.
+    """
+    names = list(xname) if xname is not None else self.model.param_names
+    left, right = _header(self)
+    left[0] = ("Dep. Variable:", [yname or self.model.design.outcome_name])
     smry = EscapedSummary2()
     cells = {key: value[0] for pair in zip(left, right, strict=True) for key, value in pair}
     smry.add_dict(cells, ncols=2)
-    kept = _ordinary(results)
-    table = tidy(results, alpha)
+    kept = _ordinary(self)
+    table = tidy(self, alpha)
     table = table.set_axis([n for n, keep in zip(names, kept, strict=True) if keep], axis=0)
-    if not results._is_likelihood:
+    if not self._is_likelihood:
         table = table[table["equation"] != "dependence"]
     table = table.iloc[:, 2:]
     table.columns = [
         "Coef.", "Std.Err.", "z", "P>|z|", f"[{alpha / 2:.3f}", f"{1 - alpha / 2:.3f}]",
     ]  # fmt: skip
     smry.add_df(table, float_format=float_format)
-    smry.add_df(_dependence_frame(results, alpha), float_format=float_format)
-    if results._has_terms:
-        smry.add_df(shrinkage.table_cells(results, alpha))
-    for line in _footer(results):
+    smry.add_df(_dependence_frame(self, alpha), float_format=float_format)
+    if self._has_terms:
+        smry.add_df(shrinkage.table_cells(self, alpha))
+    for line in _footer(self):
         smry.add_text(line)
-    smry.add_title(title or f"Results: {type(results.model).__name__}")
+    smry.add_title(title or f"Results: {type(self.model).__name__}")
     return smry

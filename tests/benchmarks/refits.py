@@ -29,7 +29,7 @@ from statsmodels.tools.sm_exceptions import ModelWarning
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit
 from statsmodels_mnar.datasets import load_experiment
 from statsmodels_mnar.optimize.maximize import maximize_batch
-from statsmodels_mnar.results.bootstrap import design_rows, resampled
+from statsmodels_mnar.results.bootstrap import resampled
 
 from .models import Data, PlainLoading, elapsed, show
 
@@ -76,10 +76,10 @@ def by_fit(results: Any, weights: list[np.ndarray]) -> None:
     """A model of the resampled rows, fitted as a user would."""
     model = results.model
     for own in weights:
-        counted = replace(model.design, weights=own, weight_kind="freq_weights")
+        part = replace(model.design, weights=own, weight_kind="freq_weights").counted
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
-            model.rebuilt(design_rows(counted, own > 0)).fit(cov_type="nonrobust", penalty=PENALTY)
+            model.rebuilt(part).fit(cov_type="nonrobust", penalty=PENALTY)
 
 
 def plain(data: Data, start: np.ndarray, weights: list[np.ndarray]) -> None:

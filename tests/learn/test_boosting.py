@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from statsmodels_mnar.errors import NoExclusionRestrictionWarning
 from statsmodels_mnar.learn import BoostedSelectionClassifier, SelectionLoss
@@ -226,6 +227,17 @@ def test_labels_that_say_nothing_are_refused():
         pytest.raises(ValueError, match="there is only 1 sample of a kind"),
     ):
         model.fit(X, one)
+
+
+def test_too_few_rows_for_a_leaf_are_warned_of(booster):
+    """One column stays a column: scikit-learn's error, and not ours, says what X must be."""
+    X, y, _ = simulate(40, 8)
+    params = {"lightgbm": {}, "xgboost": {"min_child_weight": 20.0}}[booster]
+    with pytest.warns(ModelWarning, match="no tree of the outcome equation has a split"):
+        model = build(booster, params=params).fit(X, y)
+    assert np.ptp(model.predict_proba(X)[:, 1]) == 0.0
+    with pytest.raises(ValueError, match="Expected"):
+        build(booster).fit(X["x0"], y)
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -697,7 +697,7 @@ def test_replicates_are_those_in_memory_under_the_same_weights(kind, options, fi
     draws = draw_resamples(rows, 3, np.random.default_rng(0), clusters=clusters, **drawing)
     weights = drawn(parted, draws, len(data))[:, whole.design.kept]
     expected = list(whole.refit_weights(weights, start, **fit))
-    found = list(parted._refit_draws(draws, start, **fit))
+    found = list(parted._refit_resamples(draws, start, **fit))
     for one, two in zip(found, expected, strict=True):
         assert one.status is two.status
         assert one.value == pytest.approx(two.value, rel=ROUNDING)
@@ -840,7 +840,7 @@ def test_what_is_not_there_is_an_attribute_error_for_python(pair):
     assert not hasattr(design, "X")
     assert getattr(design, "kept", None) is None
     for holder in (found, found._results, found.model, design):
-        for name in dir(holder):  # a ValueError here would break what lists an object
+        for name in object.__dir__(holder):  # a ValueError here would break what lists an object
             hasattr(holder, name)
     with pytest.raises(NotInMemoryError, match="partitions"):  # and the reason is still said
         _ = design.X

@@ -7,8 +7,8 @@ import pytest
 
 from statsmodels_mnar import GreeneSelectionLogit
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.post.intervals import check_alpha
 from statsmodels_mnar.results.imputation import pool
+from statsmodels_mnar.tools import check_alpha
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.results.bootstrap import _refit_alone, bca_levels, resampled
+from statsmodels_mnar.results.bootstrap import bca_levels, resampled
+from statsmodels_mnar.results.refits import _refit_alone
 
 SIGMA_FIXED = {"normalization": {"sigma": 1.5}}
 

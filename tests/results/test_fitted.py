@@ -32,6 +32,8 @@ def test_names_that_are_not_listed_still_work():
     results = GreeneSelectionLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
     hidden = {"score_obsv", "cov_params_default", "group_effects", "simulation_error"}
     assert not hidden & set(dir(results))
+    assert not {"expand", "sibling", "parametrized"} & set(dir(results.model))
+    assert {"fit", "loglike", "param_names", "design"} <= set(dir(results.model))
     assert results.score_obsv.shape == (800, len(results.params))
     assert results.cov_params_default.shape == (len(results.params),) * 2
 

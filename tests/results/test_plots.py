@@ -11,8 +11,8 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels_mnar import BiasCorrLogit, GreeneSelectionLogit, compare
 from statsmodels_mnar.comparison import plot_coefficients
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.post.intervals import widened
 from statsmodels_mnar.post.metrics import calibration_bins
+from statsmodels_mnar.results.inference import widened
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402

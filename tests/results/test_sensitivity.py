@@ -20,7 +20,7 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.post.intervals import widened
+from statsmodels_mnar.results.inference import widened
 
 V = math.pi**2 / 3
 

@@ -21,7 +21,7 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
     from_json,
 )
-from statsmodels_mnar.post.intervals import FEW, widened
+from statsmodels_mnar.results.inference import FEW, widened
 
 V = np.pi**2 / 3.0
 
@@ -80,7 +80,9 @@ def skewed():
 def test_a_skewed_likelihood_has_profile_intervals_but_is_not_weak(skewed):
     assert skewed.weak == ()
     assert skewed.get_prediction(average=True).interval == "profile"
-    assert "Few rows are labelled" in " ".join(str(skewed.summary()).split())
+    text = " ".join(str(skewed.summary()).split())
+    assert "Few rows are labelled" in text
+    assert f"take {widened(skewed):.2f} times the chi-squared quantile" in text
     (piece,) = skewed.profile("error_corr").pieces
     shown = skewed.dependence_table().loc["error_corr"].to_numpy(dtype=float)[2:]
     np.testing.assert_allclose(shown, piece, atol=1e-3)
@@ -263,10 +265,10 @@ def test_variables_of_the_data_have_the_intervals_of_their_columns(weak):
 
 
 def test_many_rows_are_refitted_only_where_asked(weak, monkeypatch):
-    from statsmodels_mnar.post import intervals as rules
+    from statsmodels_mnar.results import inference as rules
 
     expected = weak.get_prediction(average=True).conf_int()
-    monkeypatch.setattr(rules, "MOST_ROWS", 100)
+    monkeypatch.setattr(rules, "_MOST_ROWS", 100)
     again = fit(simulate(500, 0.15, 1.5, 3))
     assert again.weak
     assert again.get_prediction(average=True).interval == "wald"

@@ -621,7 +621,7 @@ KEYWORDS: dict[str, Callable[[], Any]] = {
     ),
     "BiasCorrLogit.from_target": lambda: from_target(**TYPO),
     "BiasCorrLogit.from_target_arrays": lambda: BiasCorrLogit.from_target_arrays(**PARTS, **TYPO),
-    "OracleLogit": lambda: OracleLogit(**arrays_of(BASE), **TYPO),
+    "Baseline": lambda: NaiveLogit(**arrays_of(BASE), **TYPO),
     "Baseline.from_formula": lambda: NaiveLogit.from_formula(OUTCOME, SELECT, BASE, **TYPO),
     "compare": lambda: compare(OUTCOME, SELECT, BASE, **TYPO),
     "SelectionResults.bootstrap": lambda: formulas().bootstrap(3, **TYPO),

@@ -488,7 +488,7 @@ def test_properties_without_data_are_absent_not_broken(simulated):
     read = from_json(results.to_json())
     results.remove_data()
     for holder in (results, results.model, read, read.model, read.model.design):
-        for name in dir(holder):
+        for name in object.__dir__(holder):
             hasattr(holder, name)
     assert not hasattr(read, "resid") and not hasattr(results, "resid")
     assert hasattr(read, "params") and hasattr(results, "bse")
