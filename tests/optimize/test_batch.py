@@ -256,7 +256,7 @@ def test_binary_regressions_of_a_batch_are_single_ones(link, penalty):
 @pytest.mark.parametrize("link", [LOGIT, PROBIT])
 @pytest.mark.parametrize("penalty", [0.0, 0.05])
 def test_a_last_step_that_is_not_evaluated_ends_at_the_maximum(link, penalty):
-    """Coefficients and value as of a fit whose last step gains nothing; rows beyond a sample too."""
+    """Coefficients and value are those of a fit whose last step gains nothing."""
     rng, n = np.random.default_rng(2), 20_000
     X = torch.as_tensor(np.vstack([np.ones(n), rng.standard_normal((2, n))]))
     y = torch.as_tensor((rng.random(n) < 0.4 + 0.3 * np.sign(X[1].numpy())).astype(float))
