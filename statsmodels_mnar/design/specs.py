@@ -163,11 +163,13 @@ def evaluate_right(
     A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
     in the result, with "ignore" only the columns of that term are.
     """
-    if _of_numbers_alone(formula, frame):
+    rows = frame
+    if not _of_numbers_alone(formula, rows):  # objects may be numbers
+        rows = plain(frame[list(formula.rhs_columns)], learn=True)
+        rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+    if _of_numbers_alone(formula, rows):
         info = _info_of_numbers(formula.rhs)
-        return _columns_of(info, frame), _spec(formula, info.column_names, info)
-    rows = plain(frame[list(formula.rhs_columns)], learn=True)
-    rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+        return _columns_of(info, rows), _spec(formula, info.column_names, info)
     check_terms(formula, rows)
     rows = readable(rows, formula.rhs, formula.engine)
     levels = _levels(formula, rows)
@@ -219,9 +221,11 @@ def _of_numbers_alone(formula: Formula, frame: pd.DataFrame) -> bool:
     if formula.engine != "patsy":
         return False
     codes = factor_codes(formula.rhs, formula.engine)
-    return all(
-        code in frame.columns and frame[code].dtype in (np.float64, np.int64) for code in codes
-    )
+    return all(code in frame.columns and _is_number(frame[code].dtype) for code in codes)
+
+
+def _is_number(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
 
 
 @lru_cache(maxsize=256)
@@ -466,7 +470,7 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
         name = column_named(code, formula.rhs_columns)
         if name is None or name not in data or not isinstance(data[name], pd.Series):
             continue
-        if data[name].dtype in (np.float64, np.int64):
+        if _is_number(data[name].dtype):
             continue
         column = data[name].iloc[:_SAMPLE]
         if isinstance(column.dtype, pd.ArrowDtype):

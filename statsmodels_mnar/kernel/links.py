@@ -71,13 +71,7 @@ class _Named:
     def __reduce__(self) -> str:
         return self.name.upper()
 
-    def log_cdf(self, z: Tensor, sign: Tensor | float = 1.0) -> Tensor:
-        raise NotImplementedError
-
-    def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError
-
-    def terms(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    def terms(self: Link, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
         return self.log_cdf(z, sign), *self.ratios(z, sign)
 
 
