@@ -297,7 +297,7 @@ def check_levels(design: Design) -> None:
     Mostly a level of a factor that occurs on unlabelled rows only; its effect on the outcome
     cannot be known.
     """
-    unseen = ~_labelled_rows(design).any(axis=0)
+    unseen = np.asarray(~_labelled_rows(design).any(axis=0))
     if unseen.any():
         names = [name for name, bad in zip(design.outcome_names, unseen, strict=True) if bad]
         raise SingularDesignError(
