@@ -49,8 +49,26 @@ class _Integral(NamedTuple):
     relative: Tensor  # (B, n) the integral over that of its normal weight
 
 
+class _Nodes:
+    """What all nodes on the half line have."""
+
+    __slots__ = ()
+    tol: float
+    link: Link
+
+    @property
+    def floor(self) -> float:
+        """Relative to PHI(b); a smaller integral needs the log-space path."""
+        return self.link.floor
+
+    @property
+    def width(self) -> float:
+        """The normal density is cut where it has fallen by exp(-width^2/2)."""
+        return half_width(self.tol)
+
+
 @dataclass(frozen=True, slots=True)
-class HalfNodes:
+class HalfNodes(_Nodes):
     """Gauss-Legendre nodes on [0, 1], stretched over each row's own interval.
 
     There are as many as the longest interval of the rows needs that are evaluated together.
@@ -84,16 +102,6 @@ class HalfNodes:
     def count(self) -> int:
         """Nodes of a row at most."""
         return self._count(1.0)
-
-    @property
-    def floor(self) -> float:
-        """Relative to PHI(b); a smaller integral needs the log-space path."""
-        return self.link.floor
-
-    @property
-    def width(self) -> float:
-        """The normal density is cut where it has fallen by exp(-width^2/2)."""
-        return half_width(self.tol)
 
     def in_log_space(self, loading: Tensor) -> HalfNodes:
         """Return the nodes of single rows with these loadings."""
@@ -141,7 +149,7 @@ STEEP = 5.0  # |loading| from which a link with panels is a step
 
 
 @dataclass(frozen=True, slots=True)
-class StepNodes:
+class StepNodes(_Nodes):
     """Gauss-Legendre nodes over the index at which a link is taken, panel by panel.
 
     A row's panels begin at the index of its end point u = -b; a panel below that has no length.
@@ -160,16 +168,6 @@ class StepNodes:
     def count(self) -> int:
         """Nodes of a row, but for the few rows in log space."""
         return len(self.x)
-
-    @property
-    def floor(self) -> float:
-        """Relative to PHI(b); a smaller integral needs the log-space path."""
-        return self.link.floor
-
-    @property
-    def width(self) -> float:
-        """The normal density is cut where it has fallen by exp(-width^2/2)."""
-        return half_width(self.tol)
 
     @classmethod
     def build(cls, tol: float, link: Link, device: torch.device) -> StepNodes:
