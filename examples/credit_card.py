@@ -203,6 +203,19 @@ def analyse(data: pd.DataFrame) -> dict[str, Any]:
     return {"results": results, "effects": effects, "sensitivity": found, "fits": fits}
 
 
+TITLES = {
+    "profile": "The data reject independence of the two errors",
+    "sensitivity": "At values that the data support, the effect may vanish",
+    "prevalence": "The more the errors agree, the fewer applicants would default",
+    "income": "Default falls with income, with a card or without",
+    "reports": "With many reports, default differs most by who got a card",
+    "effects": "Inquiries and minor reports raise default in both groups",
+    "models": "The holders' own logit makes too much of major reports",
+    "calibration": "Card holders default about as often as predicted",
+    "trace": "Newton's steps are small on the way and exact near the maximum",
+}
+
+
 def figures(found: dict[str, Any], folder: Path) -> None:
     """Save the pictures of the analysis."""
     results = found["results"]
@@ -219,7 +232,9 @@ def figures(found: dict[str, Any], folder: Path) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in pictures.items():
-        draw().figure.savefig(folder / f"{name}.png", dpi=100)
+        figure = draw().figure
+        figure.suptitle(TITLES[name])
+        figure.savefig(folder / f"{name}.png", dpi=100)
     print(f"\n{len(pictures)} figures in {folder}")
 
 

@@ -54,8 +54,9 @@ def draw(replicates: pd.Series, estimate: float, errors: dict[str, float]) -> An
     ax.hist(replicates, bins=12, density=True, color="0.85", edgecolor="0.6", label="bootstrap")
     widest = max(errors.values())
     grid = np.linspace(estimate - 3.5 * widest, estimate + 3.5 * widest, 200)
-    for (name, error), style in zip(errors.items(), (":", "-"), strict=True):
-        ax.plot(grid, norm.pdf(grid, estimate, error), style, color="black", label=name)
+    for (name, error), line in zip(errors.items(), (":#c8580a", "-#0b4a8f"), strict=True):
+        density = norm.pdf(grid, estimate, error)
+        ax.plot(grid, density, line[0], color=line[1:], label=name)
     ax.set(xlabel=f"coefficient of {replicates.name}", ylabel="density")
     ax.legend(frameon=False)
     return ax

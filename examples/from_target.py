@@ -46,8 +46,8 @@ def draw(path: pd.DataFrame, at: float, naive: float) -> Any:
     from matplotlib.figure import Figure
 
     ax = Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
-    ax.plot(path.index, path.accuracy, "o-", color="black", label="BiasCorr*")
-    ax.axhline(naive, color="black", linestyle=":", label="naive logit")
+    ax.plot(path.index, path.accuracy, "o-", color="#0b4a8f", label="BiasCorr*")
+    ax.axhline(naive, color="#c8580a", linestyle=":", label="naive logit")
     ax.axvline(at, color="0.6", linestyle="--", label="the estimated s-bar")
     ax.set(xlabel="soft selection value", ylabel="accuracy on the target")
     ax.legend(frameon=False)

@@ -100,16 +100,20 @@ def draw_scorecards(table: pd.DataFrame) -> Any:
 
     ax = Figure(figsize=(6.4, 4.2), layout="constrained").add_subplot()
     x = table.index
-    ax.fill_between(x, table.low, table.high, color="#3b6ea5", alpha=0.2, linewidth=0)
+    ax.fill_between(x, table.low, table.high, color="#0b4a8f", alpha=0.2, linewidth=0)
     ax.plot(
-        x, table.corrected, color="#3b6ea5", linewidth=2, label="selection logit, all applicants"
+        x, table.corrected, color="#0b4a8f", linewidth=2, label="selection logit, all applicants"
     )
-    ax.plot(x, table.naive, "--", color="#b35900", linewidth=2, label="logit of the accepted")
+    ax.plot(x, table.naive, "--", color="#c8580a", linewidth=2, label="logit of the accepted")
     ax.plot(x, table.truth, "o", color="black", label="truth, all applicants (unknown in practice)")
     ax.plot(x, table.observed, "s", markerfacecolor="none", color="0.4", label="observed, accepted")
     ax.set(xlabel="debt service to income", ylabel="share of defaults", ylim=(0, None))
     ax.spines[["top", "right"]].set_visible(False)
-    ax.figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize="small")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")
+    ax.figure.suptitle(
+        "Debt raises default, which a logit of the accepted does not see", fontweight="bold",
+        fontsize="medium", x=0.01, ha="left",
+    )  # fmt: skip
     return ax
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from .files import Reading, read_chunks, read_table
+from .files import Reading, manner_of, read_chunks, read_table
 from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .optimize.maximize import OPTIMIZERS
 from .post.covariance import ESTIMATORS
@@ -179,12 +179,16 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options of how a file is read."""
     parser.add_argument("--sep", help="separator of a CSV file (default: found in the file)")
     parser.add_argument("--decimal", choices=[".", ","], help="decimal mark of a CSV file")
+    parser.add_argument(
+        "--thousands", choices=[".", ",", " ", "'"],
+        help="mark of thousands in a CSV file, as in 1.234,56 (default: none)",
+    )  # fmt: skip
     parser.add_argument("--encoding", help="of a CSV file, such as cp1252 (default: utf-8)")
     parser.add_argument("--sheet", help="of an Excel file, by name or number (default: the first)")
 
 
 def _reading(args: argparse.Namespace) -> Reading:
-    return Reading(args.sep, args.decimal, args.encoding, args.sheet)
+    return Reading(args.sep, args.decimal, args.thousands, args.encoding, args.sheet)
 
 
 def run_fit(args: argparse.Namespace) -> tuple[str, int]:
@@ -347,21 +351,28 @@ def run_predict(args: argparse.Namespace) -> str:
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:
         wanted = [*ALL, *(name for name in wanted if name in INDICES)]
+    typed = str(args.out).lower().endswith(".parquet")
+    design = results.model.design
+    offsets = filter(None, results.model.offset_columns)
+    used = {*design.outcome_spec.columns, *design.select_spec.columns, *offsets}
     frames = (
         _scored(results, chunk, wanted, args)
-        for chunk in read_chunks(args.data, _CHUNK, _reading(args))
+        for chunk in read_chunks(args.data, _CHUNK, _reading(args), None if typed else used)
     )
     if args.out is None:
-        _write_csv(frames, sys.stdout, args)
+        _write_csv(frames, sys.stdout, args, manner_of(args.data, _reading(args))[0])
         return ""
     with written_whole(Path(args.out)) as beside:
-        if args.out.lower().endswith(".parquet"):
+        if typed:
             rows, means = _write_parquet(frames, beside)
         else:
-            with beside.open("w", encoding=args.encoding or "utf-8", newline="") as file:
-                rows, means = _write_csv(frames, file, args)
+            sep, encoding = manner_of(args.data, _reading(args))
+            if args.out.lower().endswith(".tsv"):
+                sep = "\t"
+            with beside.open("w", encoding=encoding, newline="") as file:
+                rows, means = _write_csv(frames, file, args, sep)
     shown = ", ".join(f"{name} {means[name]:.3f}" for name in wanted)
-    return f"{rows:,} rows in {args.out}; on average {shown}"
+    return f"{rows:,} rows written to {args.out}; means: {shown}"
 
 
 def _scored(
@@ -391,11 +402,8 @@ def _scored(
 
 
 def _write_csv(
-    frames: Iterator[pd.DataFrame], file: Any, args: argparse.Namespace
+    frames: Iterator[pd.DataFrame], file: Any, args: argparse.Namespace, sep: str
 ) -> tuple[int, pd.Series]:
-    """Write in the manner of the file that was read, as far as that was said."""
-    sep = args.sep or ("\t" if str(args.out).lower().endswith(".tsv") else None)
-    sep = sep or (";" if args.decimal == "," else ",")
     rows, sums, known = 0, pd.Series(dtype=float), pd.Series(dtype=float)
     for frame in frames:
         frame.to_csv(file, index=False, sep=sep, decimal=args.decimal or ".", header=rows == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import lzma
@@ -10,7 +11,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -34,6 +35,8 @@ _BEGINNINGS = (
     (b"<stata_dta>", "a Stata file", ".dta"),
 )
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+_SPACES = " \u00a0\u202f"  # and the two at which no line breaks, as Excel writes them
+_THOUSANDS = {".": ".", ",": ",", " ": _SPACES, "'": "'\u2019"}  # by the mark, how it is written
 _LOOK = 200  # rows, to find the separator and decimal commas
 
 
@@ -43,6 +46,7 @@ class Reading:
 
     sep: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
     encoding: str | None = None
     sheet: str | None = None
 
@@ -63,16 +67,20 @@ def read_table(path: str, how: Reading | None = None) -> pd.DataFrame:
     return data
 
 
-def read_chunks(path: str, rows: int | None, how: Reading | None = None) -> Iterator[pd.DataFrame]:
+def read_chunks(
+    path: str,
+    rows: int | None,
+    how: Reading | None = None,
+    used: Collection[str] | None = None,
+) -> Iterator[pd.DataFrame]:
     """Yield the frames of a file, of so many rows each; all in one where ``rows`` is None.
 
-    Excel files are read as a whole first.
+    Excel files are read as a whole first. Where ``used`` names the columns that are computed with,
+    the others of a CSV file stay the text that they are: 0042 as a number would be 42.
     """
     how = Reading() if how is None else how
-    file = Path(path)
-    if path != "-" and not file.is_file():
-        raise ValueError(f"{path}: {'is a folder' if file.is_dir() else 'no such file'}")
-    suffix = file.suffix.lower()
+    _check_there(path)
+    suffix = Path(path).suffix.lower()
     if suffix in _PARQUET:
         whole = _other(path, "Parquet", "pyarrow", lambda: pd.read_parquet(path))
     elif suffix in _EXCEL:
@@ -80,11 +88,16 @@ def read_chunks(path: str, rows: int | None, how: Reading | None = None) -> Iter
     elif suffix == ".dta":
         whole = _read_stata(path)
     else:
-        yield from _read_csv(path, rows, how)
+        yield from _read_csv(path, rows, how, used)
         return
     step = len(whole) if rows is None else rows
     for start in range(0, max(len(whole), 1), max(step, 1)):
         yield whole.iloc[start : start + step] if rows else whole
+
+
+def _check_there(path: str) -> None:
+    if path != "-" and not Path(path).is_file():
+        raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
 
 
 def _other(path: str, kind: str, needs: str, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -147,21 +160,45 @@ class _Text:
         with self.lines() as lines:
             return _found_separator(list(islice(lines, _LOOK)))
 
+    def header(self, sep: str) -> set[str]:
+        with self.lines() as lines:
+            return set(next((row for row in csv.reader(lines, delimiter=sep) if row), ()))
 
-def _read_csv(path: str, rows: int | None, how: Reading) -> Iterator[pd.DataFrame]:
+
+def manner_of(path: str, how: Reading) -> tuple[str, str]:
+    """Return the separator and the encoding of a CSV file, for another to be written like it."""
+    _check_there(path)
+    text = _Text(path, how.encoding)
+    encoding = how.encoding or "utf-8"
+    if path == "-" or Path(path).suffix.lower() in (*_EXCEL, *_PARQUET, ".dta"):
+        return how.sep or (";" if how.decimal == "," else ","), encoding
+    if how.encoding is None and not text.compressed:
+        with open(path, "rb") as file:
+            marked = file.read(3) == codecs.BOM_UTF8  # by which Excel knows UTF-8
+        encoding = "utf-8-sig" if marked else encoding
+    return text.separator(how.sep), encoding
+
+
+def _read_csv(
+    path: str, rows: int | None, how: Reading, used: Collection[str] | None
+) -> Iterator[pd.DataFrame]:
     text = _Text(path, how.encoding, sys.stdin.read() if path == "-" else None)
     if text.held is None and not text.compressed:
         _check_beginning(path)
     sep = how.sep or ","
     try:
         sep = text.separator(how.sep)
+        types = None if used is None else dict.fromkeys(text.header(sep) - set(used), str)
         with text.lines() as lines:
             found: Any = pd.read_csv(
-                lines, sep=sep, decimal=how.decimal or ".", low_memory=False, chunksize=rows
-            )
+                lines, sep=sep, decimal=how.decimal or ".", dtype=types, low_memory=False,
+                chunksize=rows,
+            )  # fmt: skip
             for number, chunk in enumerate([found] if rows is None else found):
+                if how.thousands is not None:
+                    chunk = _without_thousands(chunk, how, types or ())
                 if number == 0:
-                    _check_columns(path, chunk, sep, how)
+                    _check_columns(path, chunk, types or (), sep, how)
                     if not text.compressed:  # which have checks of their own
                         with text.lines() as again:
                             _check_fields(again, sep, path)
@@ -211,20 +248,61 @@ def _no_text(path: str, how: Reading, error: UnicodeDecodeError) -> str:
     return f"{path}: not a text file in UTF-8 ({error.reason}); try --encoding {guess}"
 
 
-def _check_columns(path: str, data: pd.DataFrame, sep: str, how: Reading) -> None:
+def _check_columns(
+    path: str, data: pd.DataFrame, leave: Collection[str], sep: str, how: Reading
+) -> None:
     """Refuse a header that was not cut, and numbers such as 12,5 that would be read as text."""
     if data.shape[1] == 1 and any(mark in str(data.columns[0]) for mark in _SEPARATORS):
         raise ValueError(f"{path}: {sep!r} does not separate its header; see --sep")
-    if how.decimal is not None:
-        return
-    for name in data:
+    for name in data.columns.difference(list(leave), sort=False):
         values = data[name].head(_LOOK).dropna()
         if pdt.is_numeric_dtype(values.dtype):
             continue
         texts = [str(value).strip() for value in values]
-        example = next((text for text in texts if "," in text), None)
-        if example is not None and all(map(_DECIMAL_COMMA.fullmatch, texts)):
-            raise ValueError(f"{path}: {name} has numbers such as {example}; use --decimal ,")
+        advice = _number_marks(texts, how) if texts else ""
+        if advice:
+            example = max(texts, key=len)
+            raise ValueError(f"{path}: {name} has numbers such as {example}; {advice}")
+
+
+def _number_marks(texts: list[str], how: Reading) -> str:
+    """Which option reads these texts as numbers, if one does that was not given."""
+    comma = any("," in text for text in texts)
+    if how.decimal is None and comma and all(map(_DECIMAL_COMMA.fullmatch, texts)):
+        if all(re.fullmatch(r"[-+]?\d{1,3}(,\d{3})?", text) for text in texts):
+            return "use --decimal , where 1,234 is less than two, or --thousands , where it is not"
+        return "use --decimal ,"
+    for mark in _THOUSANDS if how.thousands is None else ():
+        for decimal in ",." if how.decimal is None else how.decimal:
+            if decimal != mark and all(map(_grouped(mark, decimal).fullmatch, texts)):
+                quoted = mark if mark in ".," else f'"{mark}"'
+                return f"use --thousands {quoted}{' --decimal ,' * (decimal == ',')}"
+    return ""
+
+
+def _grouped(mark: str, decimal: str) -> re.Pattern[str]:
+    """Numbers whose thousands may be marked."""
+    return re.compile(rf"[-+]?(\d+|\d{{1,3}}([{_THOUSANDS[mark]}]\d{{3}})+)([{decimal}]\d*)?")
+
+
+def _without_thousands(data: pd.DataFrame, how: Reading, leave: Collection[str]) -> pd.DataFrame:
+    """Read columns of marked thousands as numbers; pandas would read dates such as 1.10.2025 so."""
+    assert how.thousands is not None
+    decimal = how.decimal or "."
+    if decimal == how.thousands:
+        raise ValueError(
+            f"--thousands and --decimal are both {decimal!r}; one mark has one meaning"
+        )
+    pattern = _grouped(how.thousands, decimal)
+    found = {}
+    for name in data.columns.difference(list(leave)):
+        if pdt.is_numeric_dtype(data[name].dtype):
+            continue
+        texts = data[name].astype("string").str.strip()
+        if texts.str.fullmatch(pattern.pattern).fillna(True).all():
+            bare = texts.str.replace(f"[{_THOUSANDS[how.thousands]}]", "", regex=True)
+            found[name] = pd.to_numeric(bare.str.replace(decimal, ".", regex=False)).astype(float)
+    return data.assign(**found)
 
 
 def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:

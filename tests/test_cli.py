@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,97 @@ def test_values_of_stata_stay_numbers(data, tmp_path):
     labelled = data.assign(s=pd.Categorical(np.where(data.s == 1, "yes", "no")))
     labelled.to_stata(tmp_path / "labels.dta", write_index=False)
     assert read_table(str(tmp_path / "labels.dta"))["s"].tolist() == data["s"].tolist()
+
+
+@pytest.fixture(scope="module")
+def german(data, folder):
+    """Formulas and options for a file as a German Excel saves it."""
+    income = 1e4 * np.exp(data["x1"])
+
+    def written(value: float) -> str:
+        return f"{value:,.2f}".replace(",", " ").replace(".", ",").replace(" ", ".")
+
+    pd.DataFrame(
+        {
+            "Antrags-Nr.": [f"{number:05d}" for number in range(len(data))],
+            "Antragsdatum": [f"{1 + number % 28:02d}.10.2025" for number in range(len(data))],
+            "Einkommen (€)": income.map(written),
+            "Wohnt in Köln": np.where(data["x2"] == 1, "ja", "nein"),
+            "Punkte": data["z"].map("{:.6f}".format).str.replace(".", ","),
+            "Genehmigt": np.where(data["s"] == 1, "ja", "nein"),
+            "Ausfall": data["y"].map({1.0: "ausgefallen", 0.0: "gezahlt"}),
+        }
+    ).to_csv(folder / "german.csv", sep=";", index=False, encoding="cp1252")
+    covariates = "np.log(Q('Einkommen (€)')) + Q('Wohnt in Köln')"
+    formulas = (
+        f"I(Ausfall == 'ausgefallen') ~ {covariates}",
+        f"I(Genehmigt == 'ja') ~ {covariates} + Punkte",
+    )
+    return formulas, ["--encoding", "cp1252", "--decimal", ",", "--thousands", "."]
+
+
+def test_a_german_file_from_fit_to_scores(german, here, data, tmp_path):
+    formulas, options = german
+    out, scored = str(tmp_path / "fit.json"), str(tmp_path / "scored.csv")
+    assert fit(*options, "--quiet", "--out", out, file="german.csv", formulas=formulas) == 0
+    written = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    direct = GreeneSelectionLogit.from_formula(*FORMULAS, data).fit()
+    # Incomes have cents, so that logarithms differ in the seventh digit.
+    assert written["params"]["Q('Wohnt in Köln')[T.nein]"] == pytest.approx(
+        -direct.params["x2"], abs=1e-4
+    )
+    assert main(["predict", out, "german.csv", *options, "--out", scored]) == 0
+    read = {"sep": ";", "encoding": "cp1252", "dtype": str}
+    before, after = pd.read_csv("german.csv", **read), pd.read_csv(scored, **read)
+    untouched = ["Antrags-Nr.", "Antragsdatum", "Genehmigt", "Ausfall"]
+    pd.testing.assert_frame_equal(after[untouched], before[untouched])
+    found = after["mean"].str.replace(",", ".").astype(float)
+    np.testing.assert_allclose(found, direct.predict(data), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("formula", "leave", "message"),
+    [
+        ("y ~ x1", 4, "Einkommen (€) has numbers such as"),
+        ("y ~ x1", 4, "use --thousands . --decimal ,"),
+        ("I(Ausfall == 'ausgefallen') ~ Wohnt in Köln", 6, "Write Q('Wohnt in Köln')"),
+        ("I(Ausfall == 'ausgefallen') ~ Antragsdatum", 6, "dates as text, such as 01.10.2025"),
+        ("Ausfall ~ Punkte", 6, "Write I(Ausfall == 'ausgefallen')"),
+    ],
+)
+def test_what_a_german_file_needs_is_said(formula, leave, message, german, here, capsys):
+    formulas, options = german
+    assert fit(*options[:leave], file="german.csv", formulas=(formula, formulas[1])) == 2
+    check_message(message, capsys)
+
+
+@pytest.mark.parametrize(
+    ("written", "how", "message"),
+    [
+        (["1,234", "12,500"], Reading(), "use --decimal , where 1,234 is less than two"),
+        (["1,234.5", "7"], Reading(), "use --thousands ,"),
+        (["1 234,5", "7"], Reading(), 'use --thousands " " --decimal ,'),
+        (["1\u202f234", "7"], Reading(), 'use --thousands " "'),
+        (["1'234.5", "7"], Reading(), 'use --thousands "\'"'),
+        (["1,5", "7"], Reading(decimal=",", thousands=","), "one mark has one meaning"),
+    ],
+)
+def test_marks_of_numbers_are_found(written, how, message, tmp_path):
+    path = tmp_path / "marks.csv"
+    pd.DataFrame({"x": written, "n": 1}).to_csv(path, sep=";", index=False)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_table(str(path), how)
+
+
+def test_marks_of_thousands_are_read_where_all_values_are_such_numbers(tmp_path):
+    path = tmp_path / "marks.csv"
+    table = {
+        "x": ["1\u00a0234,5", "-7", None], "code": ["1 234", "12 34", "5"], "n": [1, 2, 3],
+    }  # fmt: skip
+    pd.DataFrame(table).to_csv(path, sep=";", index=False)
+    found = read_table(str(path), Reading(decimal=",", thousands=" "))
+    assert found["x"].tolist()[:2] == [1234.5, -7.0] and np.isnan(found["x"][2])
+    assert found["code"].tolist() == table["code"] and found["n"].tolist() == [1, 2, 3]
 
 
 def test_separators_are_found():
@@ -302,7 +394,7 @@ def predict(*arguments: str) -> int:
 def test_predictions_are_those_of_python(fitted, here, data, tmp_path, capsys):
     out = tmp_path / "scored.csv"
     assert predict("commas.csv", "--decimal", ",", "--which", "all", "--out", str(out)) == 0
-    assert "1,000 rows in " in capsys.readouterr().out
+    assert "1,000 rows written to " in capsys.readouterr().out
     scored = pd.read_csv(out, sep=";", decimal=",")
     assert list(scored)[: len(data.columns)] == list(data)
     for which in ("mean", "mean-selected", "mean-unselected", "prob-select", "p11", "p00"):
@@ -319,6 +411,27 @@ def test_parts_of_a_file_give_the_numbers_of_the_whole(fitted, here, data, tmp_p
         whole = fitted.get_prediction(data).summary_frame()
         np.testing.assert_allclose(scored["mean_lower"], whole["ci_lower"], atol=1e-6)
         assert scored["z"].tolist() == data["z"].tolist()
+
+
+def test_offsets_are_read_as_numbers(here, data, tmp_path):
+    out, scored = str(tmp_path / "fit.json"), str(tmp_path / "scored.csv")
+    assert fit("--model", "probit", "--offset", "count", "--quiet", "--out", out) == 0
+    assert main(["predict", out, "commas.csv", "--decimal", ",", "--out", scored]) == 0
+    direct = ProbitSelection.from_formula(*FORMULAS, data, offset="count").fit()
+    found = pd.read_csv(scored, sep=";", decimal=",")["mean"]
+    np.testing.assert_allclose(found, direct.predict(data), atol=1e-6)
+
+
+def test_scores_are_written_like_the_file_that_was_read(fitted, here, data, tmp_path, capsys):
+    marked = data.assign(id=[f"{n:05d}" for n in range(len(data))]).to_csv(sep="|", index=False)
+    (here / "marked.csv").write_text(marked, encoding="utf-8-sig")
+    out = tmp_path / "scored.csv"
+    assert predict("marked.csv", "--keep", "id", "--out", str(out)) == 0
+    assert out.read_bytes().startswith(b"\xef\xbb\xbfid|mean")
+    assert out.read_text(encoding="utf-8-sig").splitlines()[1].startswith("00000|")
+    (here / "tabs.txt").write_text(data.to_csv(sep="\t", index=False))
+    assert predict("tabs.txt", "--keep", "z") == 0
+    assert capsys.readouterr().out.splitlines()[1:][0] == "z\tmean"
 
 
 def test_without_out_predictions_are_printed_and_gaps_are_counted(fitted, here, data, capsys):

@@ -303,7 +303,7 @@ def check_levels(design: Design) -> None:
         raise SingularDesignError(
             f"the outcome column(s) {listing(names)} are zero on every labelled row: a level that "
             "no labelled row has, so its effect on the outcome cannot be estimated. Merge "
-            "it with another level, drop the rows, or leave the term to the selection equation."
+            "it with another level, drop the rows, or keep the term in the selection equation only."
         )
 
 

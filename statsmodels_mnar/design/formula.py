@@ -72,7 +72,8 @@ def parse(
     """Split `formula`, find what it reads, and return row-long arrays of `scope` it uses."""
     lhs, rhs = split(formula, argument)
     rhs, penalised = split_terms(rhs, scope, list(data.columns))
-    with errors_named(formula):
+    quote = quoting(formula, data.columns, engine)
+    with errors_named(formula, quote):
         sides = [names_read([lhs] if lhs else []), names_read(factor_codes(rhs, engine))]
     namespace: dict[str, Any] = {}
     borrowed: dict[str, Any] = {}
@@ -95,7 +96,7 @@ def parse(
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
                     f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
-                    f"{numpy or ''}"
+                    f"{numpy or ''}{quote}"
                 )
         columns.append(tuple(side))
     read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
@@ -121,6 +122,27 @@ def split(formula: str, argument: str) -> tuple[str | None, str]:
             f"that means 'outcome observed'); got {formula!r}."
         )
     return formula[: cuts[0]].strip() or None, "~ " + formula[cuts[0] + 1 :].strip()
+
+
+def quoting(formula: str, columns: Iterable[Any], engine: Engine) -> str:
+    """How to write the column names with spaces and signs that stand unquoted in a formula.
+
+    Examples
+    --------
+    >>> quoting("y ~ Net income (EUR) + age", ["y", "Net income (EUR)", "age"], "patsy")
+    " Write Q('Net income (EUR)') for the column of that name."
+    """
+    outside = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", formula)
+    odd = [
+        name for name in columns
+        if isinstance(name, str) and not name.isidentifier() and re.search(r"\w", name)
+        and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", outside)
+    ]  # fmt: skip
+    if not odd:
+        return ""
+    longest = max(odd, key=len)  # others may be parts of it
+    written = f"Q({longest!r})" if engine == "patsy" else f"`{longest}`"
+    return f" Write {written} for the column of that name."
 
 
 def names_used(formula: Formula) -> set[str]:
@@ -192,20 +214,25 @@ _BROKEN = (
 )  # fmt: skip
 
 
+# What patsy, numpy and Python say, and what to do about it.
+_HINTS = {
+    r"does not match any of the expected levels": "The level was not seen when the design was "
+    "built.",
+    r"outermost knots": "Give bs() a lower_bound and an upper_bound that cover all data.",
+    r"ufunc.*\bstr\b|unsupported operand.*'str'|(multiply sequence|concatenate str)": "A column in "
+    "it holds text where numbers are needed: convert it first.",
+}
+
+
 @contextmanager
-def errors_named(formula: str) -> Iterator[None]:
-    """Turn the engines' errors into ours, which name the formula."""
+def errors_named(formula: str, quote: str = "") -> Iterator[None]:
+    """Turn the engines' errors into ours, which name the formula; ``quote`` is advice on names."""
     try:
         yield
     except patsy.PatsyError as error:
-        hint = ""
-        if "does not match any of the expected levels" in error.message:
-            hint = " The level was not seen when the design was built."
-        elif "outermost knots" in error.message:
-            hint = " Give bs() a lower_bound and an upper_bound that cover all data."
-        raise DesignError(f"cannot evaluate {formula!r}: {error}{hint}") from error
+        raise DesignError(f"cannot evaluate {formula!r}: {_with_hint(error, quote)}") from error
     except SyntaxError as error:
-        raise DesignError(f"cannot read {formula!r}: {error}") from error
+        raise DesignError(f"cannot read {formula!r}: {error}.{quote}") from error
     except DesignError:
         raise
     except RecursionError as error:
@@ -215,8 +242,15 @@ def errors_named(formula: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         if isinstance(error, _BROKEN) or type(error).__module__.startswith("formulaic"):
-            raise DesignError(f"cannot evaluate {formula!r}: {error}") from error
+            raise DesignError(f"cannot evaluate {formula!r}: {_with_hint(error, quote)}") from error
         raise
+
+
+def _with_hint(error: Exception, quote: str) -> str:
+    """The engine's words, and what to do; below the line where the engine points at a place."""
+    said = str(error)
+    hint = next((f" {advice}" for words, advice in _HINTS.items() if re.search(words, said)), quote)
+    return said + ("\n" + hint.strip() if hint and "\n" in said else hint)
 
 
 # -- the code of one term --------------------------------------------------------------------------
@@ -363,7 +397,9 @@ def split_terms(
             kept.append(f"{sign} {part.strip()}")
             continue
         if sign == "-":
-            raise DesignError(f"'- {part.strip()}': a penalised term cannot be taken away")
+            raise DesignError(
+                f"'- {part.strip()}': a penalised term cannot be subtracted; leave it out instead"
+            )
         wanted.append(_read(call, part.strip(), scope, tuple(columns)))
     names = [each.name for each in wanted]
     twice = [name for name in names if names.count(name) > 1]

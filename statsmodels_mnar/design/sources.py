@@ -362,7 +362,9 @@ def _arrow_source(data: Any, partition_rows: int) -> ArrowSource:
                 pieces.append((file, part, low, high, state))
             seen += rows
     if not files:
-        raise DesignError("data is a data set without files.")
+        raise DesignError(
+            "data is a pyarrow data set without files; name a parquet file or a folder of them."
+        )
     own = {name for file in files for name in file.schema.names}
     added = {field.name: field.type for field in data.schema if field.name not in own}
     more = [pyarrow.field(name, kind) for name, kind in added.items()]

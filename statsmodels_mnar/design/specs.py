@@ -12,6 +12,7 @@ import copyreg
 import importlib
 import io
 import pickle
+import re
 import sys
 import warnings
 from collections import OrderedDict
@@ -489,6 +490,10 @@ def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
     raise DesignError(f"{name} in {rhs!r} is of type {kind}, neither numbers nor levels. {advice}")
 
 
+def _is_date(text: str) -> bool:
+    return re.fullmatch(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T][\d:.]+)?Z?", text) is not None
+
+
 def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
     """Refuse columns that are no covariates as they stand, such as dates and identifiers."""
     for code in factor_codes(formula.rhs, formula.engine):
@@ -507,6 +512,13 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
         # Numbers that were read as text, most often; a design with a column for each would be huge.
         if kind not in ("string", "mixed"):
             continue
+        if kind == "string" and column.iloc[:_SAMPLE].map(_is_date).all():
+            example = column.iloc[0]
+            raise DesignError(
+                f"{name} in {formula.rhs!r} has dates as text, such as {example}, neither numbers "
+                "nor levels. Compute numbers from them in a column of their own, such as the year "
+                f"or the days since a date, or write C({name}) for levels."
+            )
         distinct = column.nunique()
         if distinct > max(20, len(column) / 2):
             raise DesignError(

@@ -365,7 +365,9 @@ def subset_positions(index: pd.Index, subset: Any) -> NDArray[np.int64]:
     if subset is None:
         return positions.to_numpy()
     if callable(subset):
-        raise DesignError("subset is a function; give the rows it selects.")
+        raise DesignError(
+            "subset is a function; give the rows that it selects, as in subset=data['x'] > 0."
+        )
     try:
         chosen = positions.loc[subset]
     except (KeyError, IndexError, TypeError, ValueError, *_UNALIGNED) as error:

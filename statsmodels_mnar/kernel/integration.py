@@ -299,7 +299,8 @@ class Quadrature:
         if count > _MAX_NODES:
             raise ValueError(
                 f"sigma={np.max(sigma):.3g} and athrho={np.max(np.abs(athrho)):.3g} need {count:,} "
-                "nodes: so close to rho = +-1 or sigma = infinity use the form of that face"
+                "nodes for the integral; this close to rho = +-1 or sigma = infinity fit the form "
+                "of that boundary, normalization='loading' or 'probit'"
             )
         k = np.arange(count) - 0.5 * (count - 1)
         e = k * step[:, None]

@@ -7,20 +7,19 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from ..errors import warn
 from ..types import Floats
 from .ensembles import DATA, importance, load_library, predict_index
-from .estimator import MissingLabelClassifier, Positions, Training, Which, choose_features
-from .loading import check_loading, error_corr, warn_without_instrument
+from .estimator import Positions, Training, choose_features
+from .loading import LoadingClassifier, check_loading, error_corr, warn_without_instrument
 from .loss import SelectionLoss, check_booster
 from .trees import TreeFit
 
 
-class BoostedSelectionClassifier(MissingLabelClassifier):
+class BoostedSelectionClassifier(LoadingClassifier):
     """Gradient boosted trees corrected for labels that are missing not at random.
 
     The outcome index and the selection index are sums of trees; the selection error enters the
@@ -86,6 +85,12 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
 
     The trees are flexible, so what identifies the loading is a variable that moves selection and
     that the outcome equation leaves out. Without one, a warning says so.
+
+    Boosting stops before it has learnt all of either equation. What the selection index misses
+    stays in the selection error, so that the loading is that of a larger error, and smaller. What
+    the outcome index misses may pass for selection or hide it: where the outcome's features tell
+    most of who is labelled, the loading can come out far too small. Compare it with that of a
+    :class:`GreeneClassifier`.
 
     Examples
     --------
@@ -218,9 +223,10 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
         return super()._read_new(_encoded(X, self._levels))
 
     def _index(self, X: Floats, equation: str) -> Floats:
-        """(n,) the index of one equation."""
         outcome = equation == "outcome"
         library = self.outcome_booster_ if outcome else self.selection_booster_
+        if library is None:
+            return np.full(len(X), np.inf)
         columns = self.outcome_features_ if outcome else self.selection_features_
         trees = predict_index(
             library,
@@ -230,26 +236,6 @@ class BoostedSelectionClassifier(MissingLabelClassifier):
             self._params(equation, columns),
         )
         return self.start_[0 if outcome else 1] + trees
-
-    def _positive(self, X: Any, which: Which) -> Floats:
-        a = self._index(X, "outcome")
-        if self.selection_booster_ is None or which == "population":
-            return SelectionLoss(self.link).probability(a, None, self.loading_)
-        b = self._index(X, "selection")
-        return SelectionLoss(self.link).probability(a, b, self.loading_, which)
-
-    def selection_proba(self, X: Any) -> Floats:
-        """P(a row is labelled), (n,).
-
-        Parameters
-        ----------
-        X : array_like
-            (n, p) features.
-        """
-        X = self._read_new(X)
-        if self.selection_booster_ is None:
-            return np.ones(len(X))
-        return ndtr(self._index(X, "selection"))
 
     def importances(self, kind: str = "gain") -> pd.DataFrame:
         """How much each equation's trees use each feature.

@@ -1,4 +1,4 @@
-"""The loading of boosted trees and networks: what may be held, and where the likelihood is largest.
+"""What boosted trees and networks share: two indices, and the loading that joins them.
 
 Indices that are as flexible as these have learnt part of the error of the rows that they have seen,
 where the likelihood is therefore largest at too small a loading. It is chosen by rows that they
@@ -14,15 +14,50 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr
 from sklearn.model_selection import StratifiedKFold
 
 from ..errors import NoExclusionRestrictionWarning, warn
 from ..kernel.links import Link
-from .estimator import Labels, Training
-from .loss import MAX_LOADING
+from ..types import Floats
+from .estimator import Labels, MissingLabelClassifier, Training, Which
+from .loss import MAX_LOADING, SelectionLoss
 
 _STEP = 0.5  # between loadings that are tried, in atanh(error correlation)
 _REACH = 2.0  # the largest of them: an error correlation of 0.96
+
+
+class LoadingClassifier(MissingLabelClassifier):
+    """A classifier whose outcome and selection indices are joined by a loading.
+
+    A subclass learns both, and the loading, in ``_fit`` and computes an index in ``_index``.
+    """
+
+    link: str
+    loading_: float
+
+    def _index(self, X: Floats, equation: str) -> Floats:
+        """(n,) "outcome" or "selection" index; the latter infinite if every row had a label."""
+        raise NotImplementedError
+
+    def _positive(self, X: Floats, which: Which) -> Floats:
+        a, loss = self._index(X, "outcome"), SelectionLoss(self.link)
+        if which == "population":
+            return loss.probability(a, None, self.loading_)
+        b = self._index(X, "selection")
+        if len(b) and np.isinf(b[0]):
+            return loss.probability(a, None, self.loading_)
+        return loss.probability(a, b, self.loading_, which)
+
+    def selection_proba(self, X: Any) -> Floats:
+        """P(a row is labelled), (n,).
+
+        Parameters
+        ----------
+        X : array_like
+            (n, p) features.
+        """
+        return ndtr(self._index(self._read_new(X), "selection"))
 
 
 def check_loading(loading: Any) -> None:

@@ -18,15 +18,15 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from ..kernel.links import as_link
 from ..kernel.rows import resolve_device
 from ..types import Floats
-from .estimator import Labels, MissingLabelClassifier, Training, Which
+from .estimator import Labels, Training
 from .loading import (
+    LoadingClassifier,
     among_labelled,
     best_loading,
     check_loading,
@@ -48,7 +48,7 @@ _STEPS = 50  # of Newton's method for a last layer, at most
 _RIDGE = 1e-6  # of its curvature, which bears collinear features
 
 
-class NeuralSelectionClassifier(MissingLabelClassifier):
+class NeuralSelectionClassifier(LoadingClassifier):
     """Two networks corrected for labels that are missing not at random.
 
     One network gives the outcome index and one the selection index. They are trained one after the
@@ -299,28 +299,13 @@ class NeuralSelectionClassifier(MissingLabelClassifier):
     def _standardized(self, X: Floats) -> Floats:
         return (X - self._center) / self._scale
 
-    def _positive(self, X: Any, which: Which) -> Floats:
-        Z = self._standardized(X)
-        a = _indices(self.outcome_module_, Z[:, self.outcome_features_])
-        loss = SelectionLoss(self.link)
-        if self.selection_module_ is None or which == "population":
-            return loss.probability(a, None, self.loading_)
-        b = _indices(self.selection_module_, Z[:, self.selection_features_])
-        return loss.probability(a, b, self.loading_, which)
-
-    def selection_proba(self, X: Any) -> Floats:
-        """P(a row is labelled), (n,).
-
-        Parameters
-        ----------
-        X : array_like
-            (n, p) features.
-        """
-        X = self._read_new(X)
-        if self.selection_module_ is None:
-            return np.ones(len(X))
-        Z = self._standardized(X)
-        return ndtr(_indices(self.selection_module_, Z[:, self.selection_features_]))
+    def _index(self, X: Floats, equation: str) -> Floats:
+        outcome = equation == "outcome"
+        module = self.outcome_module_ if outcome else self.selection_module_
+        if module is None:
+            return np.full(len(X), np.inf)
+        columns = self.outcome_features_ if outcome else self.selection_features_
+        return _indices(module, self._standardized(X)[:, columns])
 
 
 def _network(given: Network, X: Floats, device: torch.device) -> nn.Module:

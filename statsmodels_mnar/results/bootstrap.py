@@ -146,17 +146,17 @@ class BootstrapResults(Replicates):
         alpha : float
             Of the interval.
         """
-        from .drawing import axes_of
+        from .drawing import SHADES, axes_of
 
         ax = axes_of(ax)
         name = param or self.replicates.columns[min(1, self.replicates.shape[1] - 1)]
         if name not in self.replicates:
             raise ValueError(f"param={name!r} is not one of {list(self.replicates.columns)}")
         ax.hist(self.replicates[name], bins=30, color="0.8", edgecolor="0.5", linewidth=0.5)
-        ax.axvline(self.estimate[name], color="black", label="estimate")
+        ax.axvline(self.estimate[name], color=SHADES[0], label="estimate")
         for i, end in enumerate(self.conf_int(alpha).loc[name]):
             label = f"{100 * (1 - alpha):g}% percentile interval" if i == 0 else None
-            ax.axvline(end, color="black", linestyle="--", label=label)
+            ax.axvline(end, color=SHADES[1], linestyle="--", label=label)
         ax.set(xlabel=name, ylabel="replicates")
         ax.legend(frameon=False)
         return ax

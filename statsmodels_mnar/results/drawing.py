@@ -5,6 +5,7 @@ Lines differ in style and points in marker, so that a picture can be read in gre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
-# Blue, orange and two more that the colour-blind tell apart, from dark to light in grey.
-SHADES = ("#0b4a8f", "#c8580a", "#2a9d8f", "#8a6fb0")
+# Blue, orange, teal, violet and grey, which the colour-blind tell apart.
+SHADES = ("#0b4a8f", "#c8580a", "#2a9d8f", "#8a6fb0", "#595959")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FAINT = "0.6"  # reference lines
+_OF_TEXT = re.compile(r"I\((.+?) == ('[^']*'|\"[^\"]*\")\)")  # an indicator made of text
 CHANGES = {
     "the sign changes": "sign changes",
     "no longer different from zero above it": "significance lost",
@@ -188,10 +190,10 @@ def draw_sensitivity(found: Sensitivity, llf: float, ax: Axes | None = None) -> 
             fine, 0.0, 1.0, where=inside, transform=ax.get_xaxis_transform(), color="0.9",
             linewidth=0.0, label="not rejected by the data",
         )  # fmt: skip
-    ax.plot(at, table["estimate"], color="black", marker="o", markersize=3.5, label="estimate")
+    ax.plot(at, table["estimate"], color=SHADES[0], marker="o", markersize=3.5, label="estimate")
     for j, end in enumerate(("ci_lower", "ci_upper")):
         label = None if j else f"{found.level:.0%} interval"
-        ax.plot(at, table[end], color="black", linestyle="--", linewidth=1.0, label=label)
+        ax.plot(at, table[end], color=SHADES[0], linestyle="--", linewidth=1.0, label=label)
     if at[0] <= found.fitted <= at[-1]:
         ax.axvline(
             found.fitted, color="black", linestyle=":", label=f"fitted model, {found.fitted:.2f}"
@@ -201,7 +203,7 @@ def draw_sensitivity(found: Sensitivity, llf: float, ax: Axes | None = None) -> 
         for i, (value, change) in enumerate(found.tipping.itertuples(index=False)):
             label = f"{value:.2f}: {CHANGES.get(change, change)}"
             ax.plot(
-                value, 0.0, linestyle="", marker=MARKERS[1 + i % 6], color="black", markersize=8,
+                value, 0.0, linestyle="", marker=MARKERS[1 + i % 6], color=SHADES[1], markersize=8,
                 markerfacecolor="white", label=label, zorder=3,
             )  # fmt: skip
     if found.bounds is not None:
@@ -335,18 +337,53 @@ def _is_factor(self: SelectionResults, variable: str) -> bool:
 
 def _which_in_words(self: SelectionResults) -> dict[str, str]:
     """The probabilities as one writes them, by the name that ``which`` has for them."""
-    y, s = self.model.design.outcome_name, self.model.design.select_name
-    joint = {f"p{i}{j}": f"P({y} = {i}, {s} = {j})" for i in (0, 1) for j in (0, 1)}
+    y, s = ([event(name, i) for i in (0, 1)] for name in indicators(self))
+    joint = {f"p{i}{j}": f"P({y[i]}, {s[j]})" for i in (0, 1) for j in (0, 1)}
     return (
         {which: which for which in WHICH}
         | joint
         | {
-            "mean": f"P({y} = 1)",
-            "mean-selected": f"P({y} = 1 | {s} = 1)",
-            "mean-unselected": f"P({y} = 1 | {s} = 0)",
-            "prob-select": f"P({s} = 1)",
+            "mean": f"P({y[1]})",
+            "mean-selected": f"P({y[1]} | {s[1]})",
+            "mean-unselected": f"P({y[1]} | {s[0]})",
+            "prob-select": f"P({s[1]})",
         }
     )
+
+
+def indicators(results: SelectionResults) -> tuple[str, str]:
+    """The names of outcome and selection."""
+    return results.model.design.outcome_name, results.model.design.select_name
+
+
+def event(name: str, value: int = 1) -> str:
+    """An indicator's value in words.
+
+    Examples
+    --------
+    >>> event("default"), event("I(status == 'paid')"), event("I(status == 'paid')", 0)
+    ('default = 1', "status = 'paid'", "status != 'paid'")
+    """
+    of_text = _OF_TEXT.fullmatch(name)
+    if of_text is None:
+        return f"{name} = {value}"
+    return f"{variable_of(name)} {'=' if value else '!='} {of_text[2]}"
+
+
+def variable_of(name: str) -> str:
+    """The column of the data of which a design's column or an indicator is made, if it is one.
+
+    Examples
+    --------
+    >>> [variable_of(name) for name in ("I(Q('my y') == 'yes')", "C(officer)[T.3]", "np.log(x)")]
+    ['my y', 'officer', 'np.log(x)']
+    """
+    of_text = _OF_TEXT.fullmatch(name)
+    found = of_text[1] if of_text else name.partition("[")[0]
+    if found != name:
+        found = re.sub(r"^C\((.*)\)$", r"\1", found)
+        found = re.sub(r"^Q\((['\"])(.*)\1\)$", r"\2", found)
+    return found
 
 
 def _along_data(
@@ -361,7 +398,7 @@ def _along_data(
         own = self._typed(model.frame.iloc[model.design.kept])
     rows = own if data is None else self._typed(as_frame(data))
     if rows is None:
-        raise ValueError("data is needed: this model no longer has its own")
+        raise ValueError("this model no longer has its data; pass data=")
     self._check_read(variable, rows, "p11")
     source = (rows if own is None else own)[variable]
     at = _values(source, values, factor=_is_factor(self, variable))
@@ -380,8 +417,8 @@ def _along_data(
         if data is not None:
             raise
         raise ValueError(
-            f"data: the mean of each column is no row that the formulas can read ({error}); "
-            "pass rows to predict at"
+            f"the formulas cannot be evaluated at the means of the columns ({error}); pass data=, "
+            "rows to predict at"
         ) from error
 
 

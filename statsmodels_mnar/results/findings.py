@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,7 @@ from ..post.dependence import ExclusionTest, IndependenceTest, p_text
 from ..post.profile import Profile
 from ..post.sensitivity import Identification, Sensitivity
 from . import shrinkage, summary
+from .drawing import event, indicators, variable_of
 from .effects import MarginalEffects
 from .robustness import sensitivity_along
 
@@ -153,7 +155,7 @@ def _face(results: SelectionResults) -> str | None:
 
 def read(results: SelectionResults, found: Findings) -> list[Statement]:
     """The findings in plain language."""
-    y, s = results.model.design.outcome_name, results.model.design.select_name
+    y, s = indicators(results)
     said = [*_about_dependence(results, found, y), _about_shares(found, y)]
     said += _about_effects(found, y)
     said.append(_about_exclusion(found, y, s))
@@ -195,7 +197,7 @@ def _about_dependence(results: SelectionResults, found: Findings, y: str) -> lis
         more = "more" if estimate > 0 else "less"
         text += (
             f" The error correlation is {estimate:.2f} ({kind} {interval}): among rows "
-            f"with the same covariates, labelled ones have {y} = 1 {more} often than unlabelled "
+            f"with the same covariates, labelled ones have {event(y)} {more} often than unlabelled "
             "ones."
         )
     return [Statement("finding", text)]
@@ -218,9 +220,9 @@ def _about_shares(found: Findings, y: str) -> Statement:
 
     return Statement(
         "finding",
-        f"Share of {y} = 1: {shares.predicted['labelled']:.1%} of the labelled rows, as observed; "
-        f"by the model {predicted('unlabelled')} of the unlabelled rows and {predicted('all')} of "
-        "the population.",
+        f"Share of {event(y)}: {shares.predicted['labelled']:.1%} of the labelled rows, as "
+        f"observed; by the model {predicted('unlabelled')} of the unlabelled rows and "
+        f"{predicted('all')} of the population.",
     )
 
 
@@ -242,8 +244,8 @@ def _about_effects(found: Findings, y: str) -> list[Statement]:
         said.append(
             Statement(
                 "finding",
-                f"Average effects on P({y} = 1) in percentage points, for one unit more or, of a "
-                f"0/1 column, for 1 against 0: {', '.join(named)}{more}.",
+                f"Average effects on P({event(y)}) in percentage points, for one unit more or, of "
+                f"a 0/1 column, for 1 against 0: {', '.join(named)}{more}.",
             )
         )
     unclear = [name for i, name in enumerate(effects.names) if i not in clear]
@@ -253,7 +255,7 @@ def _about_effects(found: Findings, y: str) -> list[Statement]:
 
 
 def _about_exclusion(found: Findings, y: str, s: str) -> Statement:
-    test = found.exclusion
+    test, y, s = found.exclusion, variable_of(y), variable_of(s)
     if found.identification.excluded == ():
         return Statement(
             "caution",
@@ -261,11 +263,12 @@ def _about_exclusion(found: Findings, y: str, s: str) -> Statement:
             "the unlabelled rows rests on the functional form alone.",
         )
     if test is None:
-        names = ", ".join(found.identification.excluded or ())
+        names = _variables(found.identification.excluded or ())
         return Statement(
             "caution", f"Without standard errors it is not known how strongly {names} move(s) {s}."
         )
-    names, plural = ", ".join(test.columns), len(test.columns) > 1
+    names = _variables(test.columns)
+    plural = ", " in names
     numbers = f"Wald chi2({test.df}) = {test.statistic:.1f}, p {p_text(test.pvalue)}"
     if test.pvalue >= found.alpha:
         text = f"do{'' if plural else 'es'} not detectably move {s}"
@@ -277,6 +280,14 @@ def _about_exclusion(found: Findings, y: str, s: str) -> Statement:
         kind,
         f"Exclusion restriction: {names} {text} ({numbers}). That {do} not enter the equation of "
         f"{y} is an assumption, which the data cannot test.",
+    )
+
+
+def _variables(columns: Iterable[str]) -> str:
+    """The columns of a design, with those that are levels of one factor as that."""
+    counts = Counter(map(variable_of, columns))
+    return ", ".join(
+        f"{name} ({count} levels)" if count > 1 else name for name, count in counts.items()
     )
 
 

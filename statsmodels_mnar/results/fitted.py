@@ -302,8 +302,8 @@ class SelectionResults(GenericLikelihoodModelResults):
             return Covariance(nothing, cov_type, "none: stopped before the maximum")
         if self._has_terms and cov_type == "OPG":
             raise ValueError(
-                "cov_type='OPG' knows no penalties, which alone hold some effects of re() and "
-                "smooth(); use 'nonrobust', 'HC0', 'HC1' or 'cluster'"
+                "cov_type='OPG' leaves penalties out, but only they identify some effects of re() "
+                "and smooth(); use 'nonrobust', 'HC0', 'HC1' or 'cluster'"
             )
         keep = self.model.estimated
         meat = self._meat(self.model.objective(), self.model.expand(self.params), cov_type)

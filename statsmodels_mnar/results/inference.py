@@ -513,12 +513,13 @@ def warn_about(results: SelectionResults) -> None:
     """Say what a user must know before reading a number."""
     solution = results.solution
     if solution.status in (Status.MAXITER, Status.STALLED, Status.NONFINITE, Status.SINGULAR):
-        free = results.model.normalization == "free"
-        simpler = ", or a simpler normalization such as 'loading'" if free else ""
+        remedy = "or a ridge penalty"
+        if results.model.normalization == "free":
+            remedy = "a ridge penalty, or a simpler normalization such as 'loading'"
         warn(
             f"{solution.status.value}. Scaled score {solution.score_norm:.1e} after "
-            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, a ridge "
-            f"penalty{simpler}.{nearly_collinear(results.model.design.sketch)}",
+            f"{solution.n_iter} iterations. Try other start_params, a larger maxiter, {remedy}."
+            f"{nearly_collinear(results.model.design.sketch)}",
             ConvergenceWarning,
         )
     penalties = results._fit_info.penalties

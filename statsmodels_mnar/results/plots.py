@@ -215,7 +215,7 @@ def plot_calibration(
     below, above = table["observed"] - table["ci_lower"], table["ci_upper"] - table["observed"]
     ax.axline((0.0, 0.0), slope=1.0, color=FAINT, linestyle="--", label="perfect calibration")
     ax.errorbar(
-        table["predicted"], table["observed"], yerr=[below, above], fmt="o", color="black",
+        table["predicted"], table["observed"], yerr=[below, above], fmt="o", color=SHADES[0],
         markersize=5, linewidth=1.0, label=f"observed share, {1 - alpha:.0%} interval",
     )  # fmt: skip
     ends = table[["predicted", "ci_lower", "ci_upper"]]
@@ -257,7 +257,7 @@ def plot_trace(self: SelectionResults, ax: Axes | None = None) -> Axes:
         ax.plot(
             iterations, np.where(values > 0.0, values, np.nan), label=label, color=SHADES[i],
             linestyle=LINES[i], marker=MARKERS[i] if len(trace) <= 50 else "", markersize=5,
-            markerfacecolor="white" if i else "black",
+            markerfacecolor="white" if i else None,
         )  # fmt: skip
     ax.set(xlabel="iteration", ylabel="distance to the maximum", yscale="log")
     ax.locator_params(axis="x", integer=True)

@@ -243,7 +243,7 @@ def predict(
     average_levels = check_level(self, level)
     if is_dask(exog):
         if average_levels:
-            raise ValueError("level='average' is for data in memory; compute the frame before")
+            raise ValueError("level='average' is for data in memory; compute the data frame first")
         _check_new(self, offset, offset_select)
         return predict_dask(exog, _predictor(self, (which,)))
     keywords, index = _inputs(self, exog, exog_select, transform, which, offset, offset_select)
@@ -317,7 +317,9 @@ def predict_parquet(
 def _predictor(self: SelectionResults, which: tuple[str, ...]) -> FramePredictor:
     design = self.model.design
     if design.outcome_spec is None or design.select_spec is None:
-        raise ValueError("this needs a model built from formulas")
+        raise ValueError(
+            "predictions from files and dask need a model built from formulas, which name columns"
+        )
     predictor = FramePredictor(
         tuple(self.model.quantity(self.params, name) for name in which),
         (design.outcome_spec, design.select_spec),

@@ -288,7 +288,10 @@ def jackknife(
     options = refit_options(self, fit_options)
     codes = groups_of(self, groups)
     if len(codes) > 1:
-        raise ValueError("the jackknife leaves out one way of clustering; pass groups= with one")
+        raise ValueError(
+            "the jackknife leaves out clusters of one kind, and this fit has two; pass one of them "
+            "as groups="
+        )
     design = self.model.design
     own = design.row_weights
     counts = np.ones(design.nobs)

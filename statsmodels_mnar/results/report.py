@@ -13,6 +13,7 @@ import pandas as pd
 from ..post.sensitivity import Sensitivity
 from ..tools import check_alpha, write_whole
 from . import page, shrinkage
+from .drawing import event, variable_of
 from .findings import (
     Findings,
     as_json,
@@ -42,7 +43,7 @@ _CRITERIA = {
 def page_of(results: SelectionResults, found: Findings, title: str | None, figures: bool) -> str:
     """The whole report as HTML."""
     design = results.model.design
-    title = title or f"{type(results.model).__name__}: {design.outcome_name}"
+    title = title or f"{type(results.model).__name__}: {variable_of(design.outcome_name)}"
     draw = _drawer(figures)
     statements = [(each.kind, each.text) for each in read(results, found)]
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
@@ -63,7 +64,7 @@ def page_of(results: SelectionResults, found: Findings, title: str | None, figur
     header = (
         f"<header>\n<h1>{escape(title)}</h1>\n"
         + page.paragraph(
-            f"{design.outcome_name} is known for {results.nobs_selected:,.0f} of "
+            f"{variable_of(design.outcome_name)} is known for {results.nobs_selected:,.0f} of "
             f"{results.nobs:,.0f} rows. {1 - found.alpha:.0%} intervals; tests at the "
             f"{found.alpha:.0%} level.",
             "lead",
@@ -105,7 +106,7 @@ def _data(results: SelectionResults) -> str:
     words["outcome"] = "selected but without an outcome"
     counts = [
         ("Rows", f"{results.nobs:,.0f}"),
-        (f"Labelled ({design.select_name} = 1)", f"{results.nobs_selected:,.0f}"),
+        (f"Labelled ({event(design.select_name)})", f"{results.nobs_selected:,.0f}"),
         ("Unlabelled", f"{results.nobs_unselected:,.0f}"),
         ("Missing ratio", f"{results.eta:.1%}"),
         *((f"Dropped, {words[name]}", f"{count:,}") for name, count in dropped.items()),
@@ -119,8 +120,8 @@ def _estimates(results: SelectionResults, found: Findings) -> str:
     tidy = results.tidy(found.alpha)
     design = results.model.design
     captions = {
-        "outcome": f"Outcome equation: {design.outcome_name}{unit(results)}",
-        "select": f"Selection equation: {design.select_name}",
+        "outcome": f"Outcome equation: {variable_of(design.outcome_name)}{unit(results)}",
+        "select": f"Selection equation: {variable_of(design.select_name)}",
         "dependence": "Dependence, as estimated",
     }
     parts = []
@@ -203,13 +204,13 @@ def _effects(results: SelectionResults, found: Findings, draw: Draw) -> str:
                 "Average marginal effects in the population and among the unlabelled.",
             )
         )
-    along = _curve_variable(results, found)
+    along, outcome = _curve_variable(results, found), event(results.model.design.outcome_name)
     if along is not None:
         parts.append(
             draw(
                 lambda: results.plot_probabilities(along, alpha=found.alpha),
-                f"Predicted probability of {results.model.design.outcome_name} = 1 along {along}: "
-                "in the population, for labelled and for unlabelled rows.",
+                f"Predicted probability of {outcome} along {along}: in the population, for "
+                "labelled and for unlabelled rows.",
                 f"Predicted probabilities along {along}, other variables at their means.",
             )
         )
@@ -217,7 +218,7 @@ def _effects(results: SelectionResults, found: Findings, draw: Draw) -> str:
     parts.append(
         page.table(
             shares.rename_axis("rows"),
-            f"Share of {results.model.design.outcome_name} = 1 (labelled rows: as observed)",
+            f"Share of {outcome} (labelled rows: as observed)",
         )
     )
     return page.section("Effects and probabilities", *parts)

@@ -211,7 +211,9 @@ def _check_target(
         raise ValueError(f"which={which!r} is for target='margeff' only")
     if target == "prevalence":
         if variable is not None:
-            raise ValueError(f"variable={variable!r}: target='prevalence' has none")
+            raise ValueError(
+                f"variable={variable!r} has no meaning for target='prevalence'; leave it out"
+            )
         return
     if target == "coef":
         names = self.model.param_names[: self.model.n_coef]

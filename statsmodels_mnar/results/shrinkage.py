@@ -18,7 +18,7 @@ from ..post.covariance import invert
 from ..post.prediction import Designs, Shrunk
 from ..tools import check_alpha
 from ..types import Floats
-from .drawing import FAINT, axes_of, draw_intervals
+from .drawing import FAINT, SHADES, axes_of, draw_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +270,8 @@ def term_named(self: SelectionResults, term: str, kind: str | None = None) -> Pe
     chosen = known.get(term) or (short[0] if len(short) == 1 else None)
     if chosen is None or (kind is not None and chosen.kind != kind):
         fit = [name for name, each in known.items() if kind in (None, each.kind)]
-        raise ValueError(f"term={term!r} is not one of {fit or 'none, for there are none'}")
+        others = f"those are {', '.join(fit)}" if fit else "the model has none"
+        raise ValueError(f"term={term!r} is not a term that this method takes; {others}")
     return chosen
 
 
@@ -372,7 +373,7 @@ def plot_smooth(
     ax.fill_between(x, table["ci_lower"], table["ci_upper"], color="0.85", linewidth=0.0,
                     label=f"{1 - alpha:.0%} band")  # fmt: skip
     ax.axhline(0.0, color=FAINT, linewidth=0.8)
-    ax.plot(x, table["curve"], color="black", label=found.name)
+    ax.plot(x, table["curve"], color=SHADES[0], label=found.name)
     design = self.model.design
     name = design.outcome_name if found.equation == "outcome" else design.select_name
     ax.set(xlabel=found.column, ylabel=f"{found.name}, index of {name}")
@@ -412,7 +413,7 @@ def plot_levels(
         place = np.arange(len(shown))
         ax.axvline(0.0, color=FAINT, linewidth=0.8)
         ax.hlines(place, shown["ci_lower"], shown["ci_upper"], color="0.6", linewidth=0.6)
-        ax.plot(shown["estimate"], place, linestyle="", marker=".", color="black")
+        ax.plot(shown["estimate"], place, linestyle="", marker=".", color=SHADES[0])
         ax.set_yticks([])
         ax.set_ylabel(f"{len(shown)} levels of {found.column}")
     ax.set_xlabel(f"{found.name}, index of {name}")

@@ -89,7 +89,7 @@ def test_options_may_be_names_of_the_caller(data):
         ("x:re(g)", "joined by '\\+' only"),
         ("x * smooth(v)", "joined by '\\+' only"),
         ("re(g) + re(g)", r"re\(g\) twice"),
-        ("x - re(g)", "cannot be taken away"),
+        ("x - re(g)", "cannot be subtracted; leave it out"),
     ],
 )
 def test_bad_terms_are_refused_with_the_remedy(data, term, words):

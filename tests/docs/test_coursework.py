@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "coursework"
 SETS = sorted(FOLDER.glob("[0-9]_*.py"))
+NOTEBOOKS = sorted(FOLDER.glob("[0-9]_*.ipynb"))
 
 
 def cells(path: Path) -> list[tuple[str, str]]:
@@ -74,3 +76,41 @@ def test_becomes_notebooks(tmp_path, solutions):
         assert ("solution" in text) == solutions
         assert text.count("## Question") == source.read_text(encoding="utf-8").count("## Question")
         assert not any(cell.get("outputs") for cell in notebook["cells"])
+
+
+def outputs(cell: dict) -> str:
+    return "".join("".join(each["text"]) for each in cell.get("outputs", ()))
+
+
+def made_again(kept: Path, folder: Path, *, run: bool = False) -> list[dict]:
+    pytest.importorskip("jupytext", reason="pip install jupytext")
+    make = runpy.run_path(str(FOLDER / "make_notebooks.py"))["make"]
+    (path,) = make(folder, run=run, names=kept.stem)
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+@pytest.mark.parametrize("kept", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_of_the_repository_are_those_of_the_sources(kept, tmp_path):
+    found = json.loads(kept.read_text(encoding="utf-8"))["cells"]
+    parts = ("cell_type", "source", "metadata", "id")
+    advice = "run python examples/coursework/make_notebooks.py --run --out examples/coursework"
+    assert [[cell[name] for name in parts] for cell in found] == [
+        [cell[name] for name in parts] for cell in made_again(kept, tmp_path)
+    ], advice
+    for cell in found:
+        if cell["cell_type"] == "code" and "print(" in "".join(cell["source"]):
+            assert outputs(cell).strip(), advice
+    assert kept.stat().st_size < 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_print_what_they_show(kept, tmp_path):
+    found = json.loads(kept.read_text(encoding="utf-8"))["cells"]
+    shown = "\n".join(map(outputs, found))
+    printed = "\n".join(map(outputs, made_again(kept, tmp_path, run=True)))
+    number = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
+    assert number.sub("#", shown).split() == number.sub("#", printed).split()
+    values = ([float(x.replace(",", "")) for x in number.findall(t)] for t in (shown, printed))
+    # The processor may change the last digit of what is printed, mostly the third or fourth.
+    assert next(values) == pytest.approx(next(values), rel=5e-3, abs=2e-3)

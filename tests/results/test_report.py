@@ -266,6 +266,25 @@ def test_shares_are_weighted():
     )
 
 
+def test_outcomes_and_factors_that_are_text_are_named_as_in_the_data(tmp_path):
+    simulated = simulate_greene(600, rng=4).data
+    data = simulated.assign(
+        loan=np.where(simulated["y"] == 1, "lost", "paid"),
+        my_decision=np.where(simulated["s"] == 1, "yes", "no"),
+        officer=pd.cut(simulated["z"], [-9, -0.7, 0, 0.7, 9], labels=["A", "B", "C", "D"]),
+    ).rename(columns={"my_decision": "my decision"})
+    data["loan"] = data["loan"].where(simulated["s"] == 1)
+    formulas = "I(loan == 'lost') ~ x1", "I(Q('my decision') == 'yes') ~ x1 + officer"
+    results = GreeneSelectionLogit.from_formula(*formulas, data).fit()
+    said = sentences(results)
+    assert "Share of loan = 'lost': " in said and "P(loan = 'lost')" in said
+    assert "Exclusion restriction: officer (3 levels) moves my decision (Wald" in said
+    assert "I(" not in said
+    page = results.report(tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
+    assert "<h1>GreeneSelectionLogit: loan</h1>" in page
+    assert "P(loan = &#x27;lost&#x27; | my decision != &#x27;yes&#x27;)" in page
+
+
 def test_strength_of_the_exclusion_is_that_of_the_test(results):
     found = gather(results._results, 0.05, None, refits=False, progress=False)
     assert found.exclusion == exclusion_test(results)

@@ -79,7 +79,7 @@ def test_sandwich_has_penalised_bread(results, data):
     np.testing.assert_allclose(robust.cov_params(), bread @ scores.T @ scores @ bread, atol=1e-9)
     clustered = results.get_robustcov_results("cluster", groups="interviewer")
     assert np.isfinite(clustered.bse).all()
-    with pytest.raises(ValueError, match=r"OPG.*knows no penalties"):
+    with pytest.raises(ValueError, match=r"OPG.*leaves penalties out"):
         results.get_robustcov_results("OPG")
 
 
@@ -116,7 +116,7 @@ def test_curves_and_levels_are_read_off_the_parameters(results, data):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda r: r.smooth_curve("smooth(x2)"), "not one of"),
+        (lambda r: r.smooth_curve("smooth(x2)"), "not a term that this method takes; those are"),
         (lambda r: r.group_effects("smooth(x1)"), r"select_re\(interviewer\)"),
         (lambda r: r.predict(level="mean"), "level='mean' is unknown"),
         (lambda r: r.bootstrap(3, penalties="free"), "penalties='free' is unknown"),

@@ -1,7 +1,7 @@
 """What boosted trees gain from correction: the table of docs/howto/boosting.md.
 
-    python -m tests.studies.boosting run boosting.jsonl --sets 20          # hours on two cores
-    python -m tests.studies.boosting table boosting.jsonl
+    python -m tests.studies.boosting run tests/studies/boosting.jsonl --sets 20  # 20 minutes
+    python -m tests.studies.boosting table tests/studies/boosting.jsonl
     python -m tests.studies.boosting cost --rows 1000000 --trees 150
 
 A run appends a line for each method on each data set of each cell as it is done, and goes on where
@@ -144,13 +144,27 @@ def read(path: Path) -> pd.DataFrame:
     return frame.astype({"loading": float})
 
 
-def gap_closed(frame: pd.DataFrame, score: str) -> pd.DataFrame:
-    """The share of the naive booster's loss against the oracle that a method wins back."""
-    wide = frame.assign(prevalence=frame["prevalence"].abs())
-    wide = wide.pivot(index=["cell", "set"], columns="method", values=score).dropna(axis=1)
-    means = wide.groupby(level="cell").mean()
-    gap = means["naive"] - means["oracle"]
-    return means.rsub(means["naive"], axis=0).div(gap, axis=0)
+def gap_closed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The share of the naive booster's loss against the oracle that each method wins back.
+
+    Standard errors are the jackknife's over the data sets.
+    """
+
+    def share(wide: pd.DataFrame, method: str) -> float:
+        mean = wide.mean()
+        return (mean["naive"] - mean[method]) / (mean["naive"] - mean["oracle"])
+
+    frame = frame.assign(prevalence=frame["prevalence"].abs())
+    rows = []
+    for cell, score in itertools.product([c.name for c in CELLS[:2]], ["brier", "prevalence"]):
+        wide = frame[frame["cell"] == cell].pivot(index="set", columns="method", values=score)
+        for method in [name for name in METHODS[2:] if name in wide]:
+            some = wide[["oracle", "naive", method]].dropna()
+            without = [share(some.drop(index=number), method) for number in some.index]
+            error = math.sqrt((len(some) - 1) * np.var(without))
+            rows.append((cell, score, method, share(some, method), error, len(some)))
+    names = ["cell", "score", "method", "share", "standard error", "sets"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def table(frame: pd.DataFrame) -> str:
@@ -226,7 +240,8 @@ def main() -> None:
         cost(args.rows, args.trees)
         return
     if args.what == "table":
-        print(table(read(args.file)))
+        frame = read(args.file)
+        print(table(frame), gap_closed(frame).round(3).to_string(index=False), sep="\n\n")
         return
     for number in range(args.sets):
         for cell, method in itertools.product(CELLS, args.methods):

@@ -179,7 +179,7 @@ def test_without_a_record_of_formulas_data_are_refused(fits, tmp_path):
     again = from_json(changed(json.loads(fits["loading"][1].to_json()), ("terms",), None))
     with pytest.raises(ValueError, match="no record of what their formulas learned"):
         again.predict(simulate_greene(100).data)
-    with pytest.raises(ValueError, match="needs a model built from formulas"):
+    with pytest.raises(ValueError, match="need a model built from formulas"):
         again.predict_parquet(simulate_greene(100).data, tmp_path / "out")
 
 
