@@ -228,6 +228,7 @@ def _separable(Z: Floats, block: int = 2000) -> bool:
 # A column of unit length is in the span of others if its distance from it is below this. Sums of
 # dummies or of splines cancel to about 1e-15; a real variable does not come near 1e-10.
 _COLLINEAR = 1e-10
+_FIRST = 4096  # rows that are looked at first
 _SPANNED = 1e-8  # the same, of a column beside another matrix
 _NEARLY = 1e-5  # half of the digits of a Hessian are gone
 
@@ -296,7 +297,7 @@ def check_levels(design: Design) -> None:
     Mostly a level of a factor that occurs on unlabelled rows only; its effect on the outcome
     cannot be known.
     """
-    unseen = np.asarray(~np.compress(design.labelled, design.X, axis=0).any(axis=0))
+    unseen = np.asarray(~_labelled_rows(design).any(axis=0))
     if unseen.any():
         names = [name for name, bad in zip(design.outcome_names, unseen, strict=True) if bad]
         raise SingularDesignError(
@@ -304,6 +305,11 @@ def check_levels(design: Design) -> None:
             "no labelled row has, so its effect on the outcome cannot be estimated. Merge "
             "it with another level, drop the rows, or keep the term in the selection equation only."
         )
+
+
+def _labelled_rows(design: Design) -> Floats:
+    """The outcome design on the labelled rows."""
+    return np.take(design.X.T, np.flatnonzero(design.labelled), axis=1).T  # fast by columns
 
 
 def check_width(design: Design | PartitionedDesign) -> None:
@@ -332,12 +338,8 @@ def check_rank(design: Design) -> None:
     The outcome design is looked at on the labelled rows, which alone identify its coefficients.
     """
     _check_full_rank(design.W, design.select_names, "selection", "")
-    _check_full_rank(
-        np.compress(design.labelled, design.X, axis=0),
-        design.outcome_names,
-        "outcome",
-        " on the labelled rows",
-    )
+    seen = _labelled_rows(design)
+    _check_full_rank(seen, design.outcome_names, "outcome", " on the labelled rows")
 
 
 def _check_full_rank(matrix: Floats, names: Sequence[str], equation: str, where: str) -> None:
@@ -454,6 +456,9 @@ def find_excluded(design: Design) -> Excluded:
 
 def in_span(columns: Floats, basis: Floats) -> bool:
     """Does each column lie in the span of the basis?"""
+    some = slice(_FIRST)
+    if len(basis) > 2 * _FIRST and _outside(columns[some], basis[some], first=True).any():
+        return False  # what lies outside on some rows does so on all
     return not _outside(columns, basis, first=True).any()
 
 

@@ -161,16 +161,17 @@ class Design:
     @property
     def counts(self) -> Counts:
         """How many rows there are."""
-        labels = np.unique(self.y[self.labelled])
-        own = self.weights if self.weight_kind == "freq_weights" else None
-        per_row = np.ones(self.nobs) if own is None else own
-        return Counts(
-            rows=self.nobs,
-            labelled=int(self.labelled.sum()),
-            observations=float(per_row.sum()),
-            selected=float(per_row[self.labelled].sum()),
-            labels=tuple(labels.tolist()),
-        )
+        labelled = self.labelled
+        number = int(np.count_nonzero(labelled))
+        ones, zeros = (int(np.count_nonzero(labelled & (self.y == label))) for label in (1, 0))
+        labels = tuple(label for label, count in ((0.0, zeros), (1.0, ones)) if count)
+        if zeros + ones < number:
+            labels = tuple(np.unique(self.y[labelled]).tolist())
+        observations, selected = float(self.nobs), float(number)
+        if self.weights is not None and self.weight_kind == "freq_weights":
+            observations = float(self.weights.sum())
+            selected = float(self.weights[labelled].sum())
+        return Counts(self.nobs, number, observations, selected, labels)
 
 
 def design_from_formula(
@@ -272,12 +273,14 @@ def design_from_formula(
         check_weights(extras[weight_kind][kept], weight_kind, rows[kept])
 
     na_action: Literal["drop", "ignore"] = "drop" if missing == "drop" else "ignore"
-    X, outcome_spec = evaluate_right(outcome, frame.iloc[kept], na_action)
-    W, select_spec = evaluate_right(select, frame.iloc[kept], na_action)
+    used = frame if len(kept) == len(frame) else frame.iloc[kept]
+    X, outcome_spec = evaluate_right(outcome, used, na_action)
+    W, select_spec = evaluate_right(select, used, na_action)
     whole = rows_without_nan(X, outcome_spec.column_names, missing)
     whole &= rows_without_nan(W, select_spec.column_names, missing)
-    kept = kept[whole]
-    X, W = X[whole], W[whole]
+    if not whole.all():
+        kept = kept[whole]
+        X, W = X[whole], W[whole]
     levels = None
     if outcome.penalised or select.penalised:
         used = frame.iloc[kept]
@@ -296,7 +299,7 @@ def design_from_formula(
         select_spec.column_names,
         outcome.lhs,
         select_name,
-        index=data.index[positions[kept]],
+        index=data.index if len(kept) == len(data) and subset is None else rows[kept],
         kept=positions[kept],
         extras={name: values[kept] for name, values in extras.items()},
         weight_kind=weight_kind,
@@ -448,15 +451,16 @@ def _design(
     check_finite(W, select_names, index)
     for name, values in extras.items():
         check_finite(values[:, None], (name,), index)
-    check_binary(y[s == 1], outcome_name, "outcome", index[s == 1])
+    labelled = np.flatnonzero(s == 1)
+    check_binary(y[labelled], outcome_name, "outcome", index, labelled)
     weights = extras.get(weight_kind) if weight_kind else None
     if weights is not None:
         check_weights(weights, weight_kind, index)
     return Design(
         y=np.where(s == 1, y, np.nan),
         s=s,
-        X=np.ascontiguousarray(X),
-        W=np.ascontiguousarray(W),
+        X=X,
+        W=W,
         outcome_names=outcome_names,
         select_names=select_names,
         outcome_name=outcome_name,
@@ -524,17 +528,23 @@ def read_rows(
         s = _read_left(select, frame, "selection indicator")
     _check_selection(s, select_name, rows)
     covariates = dict.fromkeys(outcome.rhs_columns + select.rhs_columns)
-    holes = {name: frame[name].isna().to_numpy() for name in covariates}
+    holes = {name: _missing(frame[name]) for name in covariates}
     for name, values in {select_name: s, **extras}.items():
         holes[name] = holes.get(name, False) | np.isnan(values)
     keep, dropped = complete_rows(holes, y, s, missing, outcome.lhs, select_name)
     return y, s, keep, dropped
 
 
+def _missing(column: pd.Series) -> Mask:
+    if column.dtype == np.float64:
+        return np.isnan(column.to_numpy())
+    return column.isna().to_numpy()
+
+
 def _check_selection(s: Floats, name: str, rows: pd.Index) -> None:
     """Refuse a selection indicator without meaning, before rows are dropped by its values."""
-    known = ~np.isnan(s)
-    check_binary(s[known], name, "selection indicator", rows[known])
+    known = np.flatnonzero(~np.isnan(s))
+    check_binary(s[known], name, "selection indicator", rows, known)
 
 
 def _read_left(formula: Formula, frame: pd.DataFrame, role: str) -> Floats:

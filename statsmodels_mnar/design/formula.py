@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from keyword import iskeyword
 from typing import Any, Literal
 
 import numpy as np
@@ -146,6 +147,8 @@ def quoting(formula: str, columns: Iterable[Any], engine: Engine) -> str:
 
 def names_used(formula: Formula) -> set[str]:
     """The caller's names that the right-hand side reads."""
+    if not formula.namespace:
+        return set()
     used, _ = names_read(factor_codes(formula.rhs, formula.engine))
     return used & set(formula.namespace)
 
@@ -259,6 +262,9 @@ def names_read(codes: Iterable[str]) -> tuple[set[str], set[str]]:
     quoted: set[str] = set()
     bound: set[str] = set()
     for code in codes:
+        if code.isidentifier() and not iskeyword(code):
+            names.add(code)
+            continue
         for node in ast.walk(ast.parse(to_python(code), mode="eval")):
             match node:
                 case ast.Name(id=name, ctx=ast.Load()):

@@ -18,7 +18,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType, ModuleType
 from typing import Any, Literal, NoReturn
 
@@ -164,10 +164,12 @@ def evaluate_right(
     A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
     in the result, with "ignore" only the columns of that term are.
     """
-    rows = plain(frame[list(formula.rhs_columns)], learn=True)
-    rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
-    info = _of_numbers_alone(formula, rows)
-    if info is not None:
+    rows = frame
+    if not _of_numbers_alone(formula, rows):  # objects may be numbers
+        rows = plain(frame[list(formula.rhs_columns)], learn=True)
+        rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
+    if _of_numbers_alone(formula, rows):
+        info = _info_of_numbers(formula.rhs)
         return _columns_of(info, rows), _spec(formula, info.column_names, info)
     check_terms(formula, rows)
     rows = readable(rows, formula.rhs, formula.engine)
@@ -215,22 +217,25 @@ def _spec(formula: Formula, column_names: Iterable[Any], info: Any) -> FormulaSp
 # -- terms that are columns of numbers, or products of such ----------------------------------------
 
 
-def _of_numbers_alone(formula: Formula, rows: pd.DataFrame) -> patsy.DesignInfo | None:
-    """What patsy learns of a formula whose factors are all columns of numbers: their names.
-
-    Most formulas are of this kind, and patsy looks at each value several times to find it out.
-    """
+def _of_numbers_alone(formula: Formula, frame: pd.DataFrame) -> bool:
+    """Whether all factors are columns of numbers, as in most formulas."""
     if formula.engine != "patsy":
-        return None
-    terms = patsy.ModelDesc.from_formula(formula.rhs).rhs_termlist
-    factors = {factor for term in terms for factor in term.factors}
-    for factor in factors:
-        code = factor.code
-        if code not in rows.columns or rows[code].dtype not in (np.float64, np.int64):
-            return None
+        return False
+    codes = factor_codes(formula.rhs, formula.engine)
+    return all(code in frame.columns and _is_number(frame[code].dtype) for code in codes)
+
+
+def _is_number(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiu"
+
+
+@lru_cache(maxsize=256)
+def _info_of_numbers(rhs: str) -> patsy.DesignInfo:
+    """What patsy learns of such a formula: its names. It would look at each value several times."""
+    terms = patsy.ModelDesc.from_formula(rhs).rhs_termlist
     scope = patsy.EvalEnvironment([])
     infos = {}
-    for factor in factors:
+    for factor in {factor for term in terms for factor in term.factors}:
         state: dict[str, Any] = {}
         factor.memorize_passes_needed(state, scope)
         infos[factor] = patsy.FactorInfo(factor, "numerical", state, num_columns=1)
@@ -241,11 +246,13 @@ def _of_numbers_alone(formula: Formula, rows: pd.DataFrame) -> patsy.DesignInfo 
 def _columns_of(info: patsy.DesignInfo, rows: pd.DataFrame) -> NDArray[np.float64]:
     """The design of a formula whose terms are products of columns."""
     columns = {factor: rows[factor.code].to_numpy(dtype=float) for factor in info.factor_infos}
-    design = np.ones((len(rows), len(info.terms)))
-    for at, term in enumerate(info.terms):
-        for factor in term.factors:
-            design[:, at] *= columns[factor]
-    return design
+    design = np.empty((len(info.terms), len(rows)))
+    for column, term in zip(design, info.terms, strict=True):
+        first, *others = [columns[factor] for factor in term.factors] or [1.0]
+        column[:] = first
+        for other in others:
+            column *= other
+    return design.T
 
 
 # -- again, on new data ----------------------------------------------------------------------------
@@ -463,6 +470,8 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
     for code in factor_codes(formula.rhs, formula.engine):
         name = column_named(code, formula.rhs_columns)
         if name is None or name not in data or not isinstance(data[name], pd.Series):
+            continue
+        if _is_number(data[name].dtype):
             continue
         column = data[name].iloc[:_SAMPLE]
         if isinstance(column.dtype, pd.ArrowDtype):

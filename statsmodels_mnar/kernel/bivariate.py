@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from .integration import Workspace, legendre_rule
-from .links import LOG_SQRT_2PI, log_ndtr, log_ndtr_difference, log_pdf, ndtr, upper_mills
+from .links import LOG2_E, LOG_SQRT_2PI, log_ndtr, log_ndtr_difference, log_pdf, ndtr, upper_mills
 from .rows import RowTerms, log_derivatives
 
 SMALLEST = 1e-2  # of a probability beside that of independent errors
@@ -49,7 +49,7 @@ _TINY = 1e-250  # of a probability whose logarithm and ratios are still ordinary
 class PlackettNodes:
     """Gauss-Legendre nodes over the angle v = asin(correlation) from zero to each member's."""
 
-    powers: Tensor  # (B, K, 2) what m and p are multiplied by
+    powers: Tensor  # (B, K, 2) what m and p are multiplied by, for powers of two
     weight: Tensor  # (B, 1, K) signed as athrho is
     steepest: float  # largest |athrho|
     work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
@@ -65,7 +65,7 @@ class PlackettNodes:
         x, powers = legendre_rule(int(plackett_counts(athrho, tol).max(initial=0)))
         angle = np.arcsin(np.tanh(athrho))
         v = angle[:, None] * x
-        by_m, by_p = -0.5 / np.cos(v) ** 2, -1.0 / (1.0 + np.sin(np.abs(v)))
+        by_m, by_p = -0.5 * LOG2_E / np.cos(v) ** 2, -LOG2_E / (1.0 + np.sin(np.abs(v)))
         weight = (angle[:, None] * powers[0] / (2.0 * math.pi))[:, None]
         return cls(
             torch.as_tensor(np.stack([by_m, by_p], axis=-1), device=device),
@@ -107,7 +107,7 @@ def plackett(
     h, cb = sign * a, c * b
     m_and_p = torch.stack([(a - cb).square_(), a * cb], dim=1)  # (B, 2, n)
     wide = nodes.work.stacked(1, (len(a), nodes.count, a.shape[1]), a)[0]
-    torch.matmul(nodes.powers, m_and_p, out=wide).exp_()
+    torch.matmul(nodes.powers, m_and_p, out=wide).exp2_()
     apart = ndtr(h) * ndtr(b)
     P = torch.addcmul(apart, sign, torch.matmul(nodes.weight, wide)[:, 0])
     least = torch.clamp(SMALLEST * apart, min=_TINY)

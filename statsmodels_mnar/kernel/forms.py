@@ -33,7 +33,7 @@ from .bivariate import CORNER, PlackettNodes, near_corner, plackett, plackett_co
 from .full_line import full_line
 from .half_line import STEEP, HalfNodes, StepNodes, half_line, step_counts
 from .integration import Integration, Nodes, Quadrature, Simulation, Workspace, legendre_sizes
-from .links import LOGIT, PROBIT, Link, log_ndtr, mills
+from .links import LOGIT, PROBIT, Link, log_ndtr, log_ndtr_and_mills
 from .rows import Block, RowTerms
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Block, Any], RowTerms]
@@ -522,10 +522,9 @@ def single_form(link: Link, tol: float = 1e-10) -> LoadingForm | ProbitForm:
 
 def unselected(b: Tensor, order: int) -> RowTerms:
     """Rows with s' = 0 under every form: log PHI(-b) and its derivatives in b alone."""
-    value = log_ndtr(-b)
     if order == 0:
-        return RowTerms(value)
-    m = mills(-b)
+        return RowTerms(log_ndtr(-b))
+    value, m = log_ndtr_and_mills(-b)
     return RowTerms(value, -m[None], (m * (b - m))[None])
 
 

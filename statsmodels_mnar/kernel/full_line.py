@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .integration import Nodes, falling_root, node_sums
-from .links import INV_SQRT_2PI, SQRT_HALF, log_ndtr, log_pdf, mills
+from .links import INV_SQRT_2PI, LOG2_E, SQRT_HALF, log_ndtr, log_pdf, mills
 from .rows import Block, RowTerms, entries, log_derivatives
 
 
@@ -87,7 +87,7 @@ def _linear_space(
     # Sums of a product with PHI carry 1/2 and those with phi 1/sqrt(2 pi); both are divided by I.
     # In d, h and f the outcome factor is L, L' and L''; in g it is F.
     torch.addcmul(L, L, L, value=-1.0, out=D)  # L'(u) = L(1 - L)
-    torch.addcmul(x.new_zeros(()), x, x, value=-1.0, out=pdf).exp_()
+    torch.addcmul(x.new_zeros(()), x, x, value=-LOG2_E, out=pdf).exp2_()
     scale_cdf = (sign * gain if soft else sign) / total
     scale_pdf = 2.0 * INV_SQRT_2PI / total
     slope = cdf.mul_(D)

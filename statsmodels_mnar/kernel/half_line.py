@@ -35,7 +35,7 @@ from .integration import (
     legendre_rule,
     legendre_rule_on,
 )
-from .links import INV_SQRT_2PI, LINKS, Link, log_ndtr, log_pdf, ndtr
+from .links import INV_SQRT_2PI, LINKS, LOG2_E, Link, log_ndtr, log_pdf, ndtr
 from .rows import Block, RowTerms, entries, log_derivatives
 
 _WHOLE_LINE = 1e4  # an index b at which the end point -b has no density left
@@ -49,26 +49,59 @@ class _Integral(NamedTuple):
     relative: Tensor  # (B, n) the integral over that of its normal weight
 
 
-@dataclass(frozen=True, slots=True)
-class HalfNodes:
-    """Gauss-Legendre nodes on [0, 1], stretched over each row's own interval."""
+class _Nodes:
+    """What all nodes on the half line have."""
 
-    x: Tensor  # (K,)
-    powers: Tensor  # (3, K) weight * [1, x, x^2]
-    width: float  # the normal density is cut where it has fallen by exp(-width^2/2)
-    floor: float  # relative to PHI(b); a smaller integral needs the log-space path
-    work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
+    __slots__ = ()
+    tol: float
+    link: Link
 
     @property
-    def count(self) -> int:
-        """Nodes of a row."""
-        return self.x.shape[0]
+    def floor(self) -> float:
+        """Relative to PHI(b); a smaller integral needs the log-space path."""
+        return self.link.floor
+
+    @property
+    def width(self) -> float:
+        """The normal density is cut where it has fallen by exp(-width^2/2)."""
+        return half_width(self.tol)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfNodes(_Nodes):
+    """Gauss-Legendre nodes on [0, 1], stretched over each row's own interval.
+
+    There are as many as the longest interval of the rows needs that are evaluated together.
+    """
+
+    loading: float  # the largest size that they serve
+    tol: float
+    link: Link
+    device: torch.device
+    work: Workspace = field(default_factory=Workspace, compare=False, repr=False)
 
     @classmethod
     def build(cls, loading: float, tol: float, link: Link, device: torch.device) -> HalfNodes:
         """Nodes for loadings of at most this size."""
-        count = legendre_count(loading, tol, entire=link.entire, strip=link.strip)
-        return cls(*legendre_rule_on(count, device), half_width(tol), link.floor)
+        return cls(loading, tol, link, device)
+
+    def rule(self, share: float = 1.0) -> tuple[Tensor, Tensor]:
+        """Nodes, (K,), and weight * [1, x, x^2], (3, K), for intervals up to this length.
+
+        It is that beside the length of the whole line.
+        """
+        return legendre_rule_on(self._count(share), self.device)
+
+    def _count(self, share: float) -> int:
+        link = self.link
+        return legendre_count(
+            self.loading, self.tol, entire=link.entire, strip=link.strip, share=share
+        )
+
+    @property
+    def count(self) -> int:
+        """Nodes of a row at most."""
+        return self._count(1.0)
 
     def in_log_space(self, loading: Tensor) -> HalfNodes:
         """Return the nodes of single rows with these loadings."""
@@ -78,20 +111,26 @@ class HalfNodes:
         self, a: Tensor, b: Tensor, loading: Tensor, sign: Tensor, link: Link, order: int
     ) -> _Integral:
         """The integral over u = low + length * x, at (B, n) indices."""
-        low = -torch.clamp(b, max=self.width)
+        width = self.width
+        low = -torch.clamp(b, max=width)
         start = torch.clamp(low, min=0.0)  # where the density is largest on the half line
-        length = torch.sqrt(start * start + self.width**2) - low
-        shape = (len(a), self.count, a.shape[1])  # (B, K, n)
+        length = torch.sqrt(start * start + width**2) - low
+        share = 1.0
+        if link.shortens and length.device.type == "cpu" and length.numel():  # read on the host
+            share = float(length.max()) / (2.0 * width)
+        x, powers = self.rule(share)
+        shape = (len(a), len(x), a.shape[1])  # (B, K, n)
         arrays = self.work.stacked(3 + order, shape, a)
         density, z, products = arrays[0], arrays[1], arrays[2:]
         half_square = 0.5 * start * start
-        torch.addcmul(low[:, None], length[:, None], self.x[:, None], out=z)
-        torch.addcmul(half_square[:, None], z, z, value=-0.5, out=density).exp_()
+        torch.addcmul(low[:, None], length[:, None], x[:, None], out=z)
+        fall = (LOG2_E * half_square)[:, None]
+        torch.addcmul(fall, z, z, value=-0.5 * LOG2_E, out=density).exp2_()
         by_x = sign * loading
         torch.addcmul((sign * a)[:, None], by_x[:, None], z, out=z)
         link.derivatives(z, sign.expand_as(a)[:, None], density, products.unbind(0))
         # Sums over the nodes of F, F' and F'', each with the powers of x, (order + 1, B, ., n)
-        sums = torch.matmul(self.powers[: order + 1], products)
+        sums = torch.matmul(powers[: order + 1], products)
         J = INV_SQRT_2PI * length * sums[0, :, 0]
         total = sums[0, :, 0]
         ratios: list[Tensor] = []
@@ -110,7 +149,7 @@ STEEP = 5.0  # |loading| from which a link with panels is a step
 
 
 @dataclass(frozen=True, slots=True)
-class StepNodes:
+class StepNodes(_Nodes):
     """Gauss-Legendre nodes over the index at which a link is taken, panel by panel.
 
     A row's panels begin at the index of its end point u = -b; a panel below that has no length.
@@ -129,16 +168,6 @@ class StepNodes:
     def count(self) -> int:
         """Nodes of a row, but for the few rows in log space."""
         return len(self.x)
-
-    @property
-    def floor(self) -> float:
-        """Relative to PHI(b); a smaller integral needs the log-space path."""
-        return self.link.floor
-
-    @property
-    def width(self) -> float:
-        """The normal density is cut where it has fallen by exp(-width^2/2)."""
-        return half_width(self.tol)
 
     @classmethod
     def build(cls, tol: float, link: Link, device: torch.device) -> StepNodes:
@@ -165,7 +194,8 @@ class StepNodes:
         torch.addcmul(u, density, self.x[:, None], out=w)
         torch.sub(w, center[:, None], out=u).div_(m[:, None])
         density.mul_((self.weight[:, None] / m[:, None]) * INV_SQRT_2PI)
-        density.mul_(torch.addcmul(u.new_zeros(()), u, u, value=-0.5, out=products[0]).exp_())
+        square = torch.addcmul(u.new_zeros(()), u, u, value=-0.5 * LOG2_E, out=products[0])
+        density.mul_(square.exp2_())
         link.derivatives(
             w.mul_(side[:, None]), sign.expand_as(a)[:, None], density, products.unbind(0)
         )
@@ -288,9 +318,10 @@ def _log_space(
     left = torch.clamp(mode + b, max=nodes.width)
     right = nodes.width**2 / (fall + torch.sqrt(fall * fall + nodes.width**2))
     length = left + right
-    u = mode - left + length * nodes.x
+    along, powers = nodes.rule()
+    u = mode - left + length * along
     x = sign * (a + loading * u)
-    log_weight = torch.log(length * nodes.powers[0]) + log_pdf(u)
+    log_weight = torch.log(length * powers[0]) + log_pdf(u)
     g = link.log_cdf(x, sign) + log_weight
     log_J = torch.logsumexp(g, dim=-1)
     weight = torch.exp(g - log_J[:, None])

@@ -421,41 +421,67 @@ def node_sums(product: Tensor, nodes: Nodes, n_powers: int) -> Tensor:
     return torch.stack(sums) * nodes.weight[..., 0]
 
 
-def legendre_count(loading: float, tol: float, *, entire: bool, strip: float = math.pi) -> int:
+_SHARES = 16  # lengths of an interval that are told apart
+
+
+def legendre_count(
+    loading: float, tol: float, *, entire: bool, strip: float = math.pi, share: float = 1.0
+) -> int:
     """Gauss-Legendre nodes on the half line (cut at :func:`half_width`) for an error ``tol``.
 
     On an ellipse around the interval with parameter r the integrand grows like exp(y^2/2) for a
     link that is bounded for y < strip/loading (``entire=False``) and exp((1 + loading^2) y^2/2) for
-    a probit outcome; the rule's error falls like r^(-2n).
+    a probit outcome; the rule's error falls like r^(-2n). A half line that begins beyond zero is a
+    short interval, at whose beginning the density is steep: there the ellipse reaches beyond the
+    interval to where it is larger.
+
+    Parameters
+    ----------
+    share : float
+        Length of the longest interval beside that of the whole line. Shorter ones need fewer nodes.
     """
-    return int(legendre_sizes(np.array([loading]), tol, entire=entire, strip=strip)[0])
+    largest, counts = _legendre_table(tol, entire, strip, math.ceil(_SHARES * min(share, 1.0)))
+    place = int(np.searchsorted(largest, abs(loading)))
+    _check_loading(place, counts, loading)
+    return int(4 * math.ceil(counts[place] / 4))
 
 
 def legendre_sizes(
     loadings: np.ndarray, tol: float, *, entire: bool, strip: float = math.pi
 ) -> np.ndarray:
-    """Return :func:`legendre_count` of each loading, (B,)."""
-    largest, counts = _legendre_table(tol, entire, strip)
+    """Return about the nodes that each loading needs on the whole line, (B,).
+
+    Four sizes to an octave: members of a batch whose loadings are close have the same rule.
+    """
+    largest, counts = _legendre_table(tol, entire, strip, _SHARES)
     place = np.searchsorted(largest, np.abs(loadings))
-    if place.max(initial=0) == len(counts):
-        raise ValueError(f"loadings up to {np.abs(loadings).max():.3g} need too many nodes")
-    return counts[place]
+    _check_loading(place.max(initial=0), counts, np.abs(loadings).max(initial=0.0))
+    step = 2.0 ** (np.floor(np.log2(counts[place])) - 2.0)
+    return (step * np.ceil(counts[place] / step)).astype(int)
 
 
-@lru_cache(maxsize=64)
-def _legendre_table(tol: float, entire: bool, strip: float) -> tuple[np.ndarray, np.ndarray]:
+def _check_loading(place: int, counts: np.ndarray, loading: float) -> None:
+    if place == len(counts):
+        raise ValueError(f"loadings up to {abs(loading):.3g} need too many nodes")
+
+
+@lru_cache(maxsize=128)
+def _legendre_table(
+    tol: float, entire: bool, strip: float, share: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Loadings in steps of 2%, and the nodes that serve all loadings up to each."""
     loadings = np.geomspace(2.0**-6, 2.0**10, 560)
     need = math.log(1.0 / tol) + _SAFETY
-    r = 1.0 + np.geomspace(1e-4, 2.0, 400)
-    y = 0.5 * half_width(tol) * (r - 1.0 / r)
-    growth = 0.5 * y * y * (1.0 + loadings[:, None] ** 2 if entire else 1.0)
+    r = 1.0 + np.geomspace(1e-4, 4.0, 300)
+    width = half_width(tol)
+    length = 2.0 * width * share / _SHARES
+    start = max(0.0, (width**2 - length**2) / (2.0 * length))  # of the interval
+    beyond = 0.25 * length * (r + 1.0 / r - 2.0)
+    y = 0.25 * length * (r - 1.0 / r)
+    growth = start * beyond + 0.5 * y * y * (1.0 + loadings[:, None] ** 2 if entire else 1.0)
     if not entire:
         growth = np.where(y < strip / loadings[:, None], growth, np.inf)
-    counts = np.min((need + growth) / (2.0 * np.log(r)), axis=1)
-    # Four sizes to an octave: members of a batch whose loadings are close have the same rule.
-    step = 2.0 ** (np.floor(np.log2(counts)) - 2.0)
-    return loadings, (step * np.ceil(counts / step)).astype(int)
+    return loadings, np.min((need + growth) / (2.0 * np.log(r)), axis=1)
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ from torch.nn.functional import logsigmoid
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
+LOG2_E = 1.0 / math.log(2.0)  # torch's exp2 takes a third of its exp on a CPU
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
@@ -38,6 +39,7 @@ class Link(Protocol):
     variance: ClassVar[float]  # of the outcome's own error
     entire: ClassVar[bool]  # grows in the complex plane as a normal cdf does, without poles
     strip: ClassVar[float]  # |Im z| below which it is analytic and bounded, if not entire
+    shortens: ClassVar[bool]  # fewer nodes are as accurate on shorter intervals
     floor: ClassVar[float]  # of an integral beside its normal weight; smaller ones need log space
     # Panels of z on which the function is smooth, and Gauss-Legendre nodes on each for an error of
     # 1e-13; outermost panels end where the function is 0 or 1.
@@ -57,6 +59,9 @@ class Link(Protocol):
     def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         """Return the first two derivatives over the probability, stable for z << 0."""
 
+    def terms(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the log of the probability, and its ratios."""
+
 
 class _Named:
     """A link that is pickled as the constant of this module that it is."""
@@ -65,6 +70,9 @@ class _Named:
 
     def __reduce__(self) -> str:
         return self.name.upper()
+
+    def terms(self: Link, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+        return self.log_cdf(z, sign), *self.ratios(z, sign)
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ class Logit(_Named):
     variance: ClassVar[float] = math.pi**2 / 3.0
     entire: ClassVar[bool] = False
     strip: ClassVar[float] = math.pi
+    shortens: ClassVar[bool] = True
     floor: ClassVar[float] = 1e-8
     panels: ClassVar[tuple[float, ...]] = (-10.0, -3.0, 3.0, 10.0)
     panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 20, 15, 22)
@@ -103,6 +112,7 @@ class Probit(_Named):
     variance: ClassVar[float] = 1.0
     entire: ClassVar[bool] = True
     strip: ClassVar[float] = math.inf
+    shortens: ClassVar[bool] = False
     floor: ClassVar[float] = 1e-8
     panels: ClassVar[tuple[float, ...]] = ()
     panel_nodes: ClassVar[tuple[int, ...]] = ()
@@ -112,7 +122,7 @@ class Probit(_Named):
         torch.mul(z, -SQRT_HALF, out=out[0]).erfc_()
         torch.addcmul(zero, out[0], weight, value=0.5, out=out[0])
         if len(out) > 1:
-            torch.addcmul(zero, z, z, value=-0.5, out=out[1]).exp_()
+            torch.addcmul(zero, z, z, value=-0.5 * LOG2_E, out=out[1]).exp2_()
             torch.addcmul(zero, out[1], weight, value=INV_SQRT_2PI, out=out[1])
         if len(out) > 2:
             torch.addcmul(zero, z, out[1], value=-1.0, out=out[2])
@@ -123,6 +133,10 @@ class Probit(_Named):
     def ratios(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         ratio = mills(z)
         return ratio, -z * ratio
+
+    def terms(self, z: Tensor, sign: Tensor | float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+        value, ratio = log_ndtr_and_mills(z)
+        return value, ratio, -z * ratio
 
 
 @dataclass(frozen=True)
@@ -138,6 +152,7 @@ class Cloglog(_Named):
     variance: ClassVar[float] = math.pi**2 / 6.0
     entire: ClassVar[bool] = False
     strip: ClassVar[float] = math.pi / 2.0  # where cos(Im x) is still positive
+    shortens: ClassVar[bool] = False
     floor: ClassVar[float] = 1e-3
     panels: ClassVar[tuple[float, ...]] = (-10.0, -3.5, -1.5, 0.0, 1.5, 3.5, 10.0)
     panel_nodes: ClassVar[tuple[int, ...]] = (22, 15, 15, 12, 12, 15, 15, 22)
@@ -212,6 +227,24 @@ def log_pdf(z: Tensor) -> Tensor:
 def mills(z: Tensor) -> Tensor:
     """Inverse Mills ratio phi(z)/PHI(z), finite for every finite z."""
     return SQRT_2_OVER_PI / torch.special.erfcx(-SQRT_HALF * z)
+
+
+_FAR = -10.0  # below it the density loses digits beside the probability
+
+
+def log_ndtr_and_mills(z: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`log_ndtr` and :func:`mills`, in a third of the time where z is not far below zero."""
+    if z.device.type != "cpu":  # where looking for such z costs more
+        return log_ndtr(z), mills(z)
+    tail = torch.erfc(SQRT_HALF * z.abs()).mul_(0.5)
+    below = z < 0.0
+    value = torch.where(below, torch.log(tail), torch.log1p(-tail))
+    density = torch.exp2(-0.5 * LOG2_E * z * z).mul_(INV_SQRT_2PI)
+    ratio = density.div_(torch.where(below, tail, 1.0 - tail))
+    far = z < _FAR
+    if far.any():
+        value[far], ratio[far] = log_ndtr(z[far]), mills(z[far])
+    return value, ratio
 
 
 def upper_mills(z: Tensor) -> Tensor:

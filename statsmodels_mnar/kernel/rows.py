@@ -222,6 +222,7 @@ def outcome_factor(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 # -- the data on the device ------------------------------------------------------------------------
 
 
+_BLOCK = 4096  # rows at once
 BY_ROW = ("X", "W", "offset", "offset_select", "sign", "floor", "gain", "tilt", "key")
 _PACKED = ("weight", "order")
 
@@ -342,8 +343,9 @@ class Rows:
         if key.shape != (n,) or not np.issubdtype(key.dtype, np.integer):
             raise ValueError(f"key must be {n} integers, got {key.dtype} of shape {key.shape}")
 
-        hard = (s == 1.0) & np.isin(y, (0.0, 1.0))
-        kind = np.where(s == 0.0, 0, np.where(hard, 1, 2))
+        closed = s == 0.0
+        hard = (s == 1.0) & ((y == 0.0) | (y == 1.0))
+        kind = np.where(closed, 0, np.where(hard, 1, 2)).astype(np.int8)
         order = np.argsort(kind, kind="stable")
         edges = np.concatenate([[0], np.cumsum(np.bincount(kind, minlength=3))])
         names: tuple[Kind, ...] = ("closed", "hard", "soft")
@@ -355,12 +357,12 @@ class Rows:
         columns = np.sqrt(np.concatenate([_mean_square(X), _mean_square(W)]))
 
         def tensor(value: np.ndarray, dtype: torch.dtype = torch.float64) -> Tensor:
-            return torch.as_tensor(value[order], dtype=dtype, device=device)
+            return torch.as_tensor(np.take(value.T, order, axis=-1), dtype=dtype, device=device)
 
         sign, floor, gain = outcome_factor(tensor(s), tensor(y))
         return cls(
-            X=tensor(X).mT.contiguous(),
-            W=tensor(W).mT.contiguous(),
+            X=tensor(X),
+            W=tensor(W),
             offset=tensor(offset),
             offset_select=tensor(offset_select),
             sign=sign,
@@ -539,7 +541,11 @@ class Moments:
         weights = np.ones(len(X)) if weights is None else weights
         total = float(weights.sum())
         mean = weights @ X / (total or 1.0)
-        return cls(total, mean, weights @ (X - mean) ** 2)
+        square = np.zeros_like(mean)
+        for start in range(0, len(X), _BLOCK):  # which stays in cache
+            own = slice(start, start + _BLOCK)
+            square += weights[own] @ (X[own] - mean) ** 2
+        return cls(total, mean, square)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight

@@ -26,7 +26,7 @@ from ..large.partitions import (
     in_parts,
 )
 from ..optimize.batches import rekeyed
-from ..optimize.maximize import maximize_many
+from ..optimize.maximize import REFIT, maximize_many
 from ..optimize.solution import Solution
 from ..post.covariance import Meat
 from ..results.fitted import SelectionResultsWrapper
@@ -75,9 +75,8 @@ def refit_weights(
     rows = self.rows
     by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
     start = self.expand(start_params)[None]
-    chunks = maximize_many(
-        self.objective(penalty), start, free=self.estimated, weights=by_row, **options
-    )
+    objective, options = self.objective(penalty), REFIT | options
+    chunks = maximize_many(objective, start, free=self.estimated, weights=by_row, **options)
     for chunk in chunks:
         yield from chunk
 
@@ -125,7 +124,7 @@ def _refit_resamples(
     form, members = self.parametrized.form, np.arange(len(draws))
     objective = ResampledObjective(drawn, members, form, penalty=penalty)
     start = self.expand(start_params)[None]
-    for chunk in maximize_many(objective, start, free=self.estimated, **options):
+    for chunk in maximize_many(objective, start, free=self.estimated, **(REFIT | options)):
         yield from chunk
 
 

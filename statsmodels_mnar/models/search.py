@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -227,6 +228,9 @@ _SMALL_GAIN = 1.0  # the same after the last step that is taken
 _COARSE = 1e-3  # tolerance of the integrals meanwhile: 0.001 in the log-likelihood of 400 rows
 _SAMPLE = 1024  # rows on which the grid is tried, where there are four times as many
 _LARGER = 8  # times as many rows on which its tops are climbed first
+# Standard errors, times the fourth root of the rows: from there one step of Newton leads to where
+# the nodes of the search tell no more. Its distance is squared, about over the root of the rows.
+_START = 0.5
 _RARE = 100  # labels of the rarer kind that a sample should have
 _SAME = 0.02  # atanh of the error correlation: closer maxima of one form are one
 _LEVEL = 1e-3  # log-likelihood: a corner that is lower by less than this belongs to a flat top
@@ -315,16 +319,20 @@ def tops(
     if not order:
         return starts[[int(np.argmax(values))]]
     begin = np.stack([_between(objective, fitted, i, at) for i in order])
-    # Most of the way to a maximum is the same on a part of the rows.
-    for larger in parts(objective, part_of(rarest)):
-        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": NEAR})
+    # Most of the way to a maximum is the same on a part of the rows, and by fewer nodes.
+    stages = [(_coarse(part), NEAR) for part in parts(objective, part_of(rarest))]
+    if small.rows.n < n:
+        stages.append((_coarse(objective), _START * n**0.25))
+    for larger, aim in stages:
+        climbed = _climb(larger, begin, estimated, {"maxiter": 50, "aim": aim})
         kept = [solution for solution in climbed if ended_well(solution)]
         ahead = [
             s.params for s in distinct(larger, kept) if not _hopeless(s, kept, n / larger.rows.n)
         ]
         begin = np.stack(ahead) if ahead else begin
     corr = [abs(objective.form.atcorr(start[objective.n_coef :])) for start in begin]
-    return begin if small.rows.n == n or min(corr) <= _FAR else np.vstack([begin, inside])
+    misled = small.rows.n < n or inside.value > values.max() - _FORESEEN
+    return np.vstack([begin, inside.params]) if misled and min(corr) > _FAR else begin
 
 
 def _sample_of(rarest: float) -> int:
@@ -390,10 +398,11 @@ class _Tried(NamedTuple):
         gain = 0.5 * float(step @ score[coef])
         if not 0.0 <= gain < _SMALL_GAIN or not np.isfinite(solution.value):
             return alone
-        params = solution.params.copy()
+        params, value = solution.params.copy(), solution.value
         if not ended_well(solution):  # those that have include the step
             params[coef] += step
-        return cls(params, solution.value + gain, float(score[at] + hessian[at, coef] @ step))
+            value += gain
+        return cls(params, value, float(score[at] + hessian[at, coef] @ step))
 
 
 def _profile(objective: Objective, starts: Floats, held: Mask, at: int) -> list[_Tried]:
@@ -404,31 +413,51 @@ def _profile(objective: Objective, starts: Floats, held: Mask, at: int) -> list[
     """
     coef = held.nonzero()[0]
     theta, found = starts.copy(), dict[int, _Tried]()
-    running, before = np.arange(len(starts)), np.full(len(starts), -np.inf)
+    best = theta.copy()  # the last that were not lower than those before
+    running, value = np.arange(len(starts)), np.full(len(starts), -np.inf)
+    foreseen = value.copy()
     for left in reversed(range(_HELD_STEPS + 1)):
         now = objective.evaluate(theta[running], 2)
         assert now.score is not None
         assert now.hessian is not None
-        value, score, hessian = (v.cpu().numpy() for v in (now.value, now.score, now.hessian))
+        new, score, hessian = (v.cpu().numpy() for v in (now.value, now.score, now.hessian))
         information = torch.as_tensor(-hessian[:, coef[:, None], coef])
         solved, failed = torch.linalg.solve_ex(information, torch.as_tensor(score[:, coef]))
         step = solved.numpy()
         gain = 0.5 * (step * score[:, coef]).sum(-1)
-        sound = (failed.numpy() == 0) & (gain >= 0.0) & (value >= before[running])
-        theta[np.ix_(running, coef)] += np.where(sound[:, None], step, 0.0)
+        sound = (failed.numpy() == 0) & (gain >= 0.0) & (new >= value[running])
+        kept = running[sound]
+        best[kept], value[kept], foreseen[kept] = theta[kept], new[sound], (new + gain)[sound]
+        theta[np.ix_(kept, coef)] += step[sound]
         slope = score[:, at] + (hessian[:, at, coef] * step).sum(-1)
-        ended = sound & (gain <= (_SMALL_GAIN if left == 0 else _FORESEEN))
+        ended = gain <= (_SMALL_GAIN if left == 0 else _FORESEEN)
+        ended = sound & (ended | _below_another(value, foreseen)[running])
         for i, member in zip(np.flatnonzero(ended), running[ended].tolist(), strict=True):
-            found[member] = _Tried(theta[member], float(value[i] + gain[i]), float(slope[i]))
-        before[running] = value
+            found[member] = _Tried(theta[member], float(foreseen[member]), float(slope[i]))
         running = running[sound & ~ended]
         if not len(running):
             break
     rest = [i for i in range(len(starts)) if i not in found]
     if rest:
-        climbed = _climb(objective, starts[rest], held, _ROUGH)
+        climbed = _climb(objective, best[rest], held, _ROUGH)
         found |= {i: _Tried.of(each, held, at) for i, each in zip(rest, climbed, strict=True)}
     return [found[i] for i in range(len(starts))]
+
+
+def _below_another(value: Floats, foreseen: Floats) -> Mask:
+    """Which members of a profile are no top of it, whatever they still gain.
+
+    One that is lower than one beside it, even if it gained three times what is foreseen, need not
+    be fitted any better, unless a cubic through the highest one and it shows where the maximum is.
+    """
+    most = value + 3.0 * (foreseen - value)
+    beside = np.full(len(value), -np.inf)
+    beside[:-1] = value[1:]
+    beside[1:] = np.maximum(beside[1:], value[:-1])
+    top = int(np.argmax(foreseen))
+    below = np.asarray(most < beside)
+    below[max(top - 1, 0) : top + 2] = False
+    return below
 
 
 def _between(objective: Objective, fitted: list[_Tried], i: int, at: int) -> Floats:
@@ -477,17 +506,18 @@ def _between(objective: Objective, fitted: list[_Tried], i: int, at: int) -> Flo
 
 def _corners(
     objective: Objective, fitted: list[_Tried], held: Mask, at: int, far: float | None
-) -> tuple[list[_Tried], Floats]:
+) -> tuple[list[_Tried], _Tried]:
     """The fits over the grid and on to the corners, and the best one inside.
 
     A profile may fall and rise again on its way to a corner. From the bound itself Newton needs a
     few steps; from the grid it would creep there. So where the profile rises towards a bound, the
     bound is fitted too. But one row that contradicts a perfect correlation takes all rows away from
     the corner, and a sample may not have it; from there the climb on all rows would not find its
-    way back. So the best fit inside is kept for samples that see nothing but corners.
+    way back. So the best fit inside is kept for samples that see nothing but corners, and for a top
+    so flat that these fits do not tell a corner from it.
     """
     if far is None:
-        return fitted, _highest(fitted)
+        return fitted, max(fitted, key=attrgetter("value"))
     ends = {-1: fitted[:3], 1: fitted[:-4:-1]}
     at_bound: dict[int, list[_Tried]] = {-1: [], 1: []}
     for side, inward in ends.items():
@@ -498,11 +528,8 @@ def _corners(
                 start = _moved(objective, near.params[None], [side * value])
                 climbed = _climb(objective, start, held, {"maxiter": _HELD_STEPS + 1})
                 at_bound[side] += [_Tried.of(each, held, at) for each in climbed]
-    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]], _highest(fitted[1:-1])
-
-
-def _highest(fitted: list[_Tried]) -> Floats:
-    return max(fitted, key=lambda tried: tried.value).params
+    inside = max(fitted[1:-1], key=attrgetter("value"))
+    return [*reversed(at_bound[-1]), *fitted, *at_bound[1]], inside
 
 
 def _units(objective: Objective) -> Callable[[Floats], float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +21,10 @@ from .objective import Evaluation, gram, wide
 from .solution import Solution, Status
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
+_LAST_GAIN = 1e-6  # the same where the Hessian after the last step is not needed
 _INDEX_STEP = 1e-3  # change of any row's index by the last step
-_SAMPLE = 4096  # rows whose maximum is a good start for the others
+_SAMPLE = 4096  # rows whose maximum is a good start for more
+_SAMPLED = 8  # times as many rows as their sample
 _MEMORY = 2**26  # bytes of the work arrays
 
 
@@ -57,11 +60,12 @@ def fit_binary(
     ridge: Tensor | None = None,
     maxiter: int = 50,
     factors: Factors = (),
+    gain: float = _GAIN,
 ) -> BinaryFit:
     """Maximise sum of weight * log F((2y - 1)(x'beta + offset)) - n * penalty/2 * beta'R beta.
 
     R is the ``ridge``, (p, p), by default the identity. Many rows start from the maximum of a
-    sample of them, which halves the work.
+    sample of them, which halves the work. ``gain`` is that of :func:`climb`.
 
     Examples
     --------
@@ -75,16 +79,16 @@ def fit_binary(
     offset = torch.zeros_like(y) if offset is None else offset
     start = None
     if X.shape[1] >= 4 * _SAMPLE:
-        some = slice(None, None, X.shape[1] // _SAMPLE)
+        some = slice(None, None, min(_SAMPLED, X.shape[1] // _SAMPLE))
         sample = fit_binary(
             X[:, some].contiguous(), y[some], link,
             weight=weight[some], offset=offset[some], penalty=penalty, ridge=ridge, maxiter=maxiter,
-            factors=factors,
+            factors=factors, gain=_LAST_GAIN,
         )  # fmt: skip
         start = sample.params[None] if sample.converged else None
     fits = fit_binaries(
         X, y, link, weight[None], offset=offset, penalty=penalty, ridge=ridge, maxiter=maxiter,
-        start=start, factors=factors,
+        start=start, factors=factors, gain=gain,
     )  # fmt: skip
     return BinaryFit(fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0]))
 
@@ -102,6 +106,7 @@ def fit_binaries(
     maxiter: int = 50,
     start: Tensor | None = None,
     factors: Factors = (),
+    gain: float = _GAIN,
 ) -> BinaryFits:
     """Fit under B sets of row weights at once.
 
@@ -121,6 +126,8 @@ def fit_binaries(
         (B, p), by default zero, or what leaves least of the offset in the index.
     factors : Factors
         Indicators among the columns of X.
+    gain : float
+        That of :func:`climb`.
     """
     offset = torch.zeros_like(y) if offset is None else offset
     if start is not None:
@@ -136,7 +143,8 @@ def fit_binaries(
     def reach(step: Tensor) -> Tensor:
         return largest_index(X, weight, step)
 
-    return climb(evaluate, reach, beta, penalty * weight.sum(-1), ridge, maxiter=maxiter)
+    alpha = penalty * weight.sum(-1)
+    return climb(evaluate, reach, beta, alpha, ridge, maxiter=maxiter, gain=gain)
 
 
 def _without(offset: Tensor, X: Tensor) -> Tensor:
@@ -179,10 +187,10 @@ def _block_sums(
 ) -> BinarySums:  # fmt: skip
     sign = 2.0 * y - 1.0
     index = sign * (times(beta, X) + offset)
-    value = (weight * link.log_cdf(index, sign)).sum(-1)
     if order == 0:
-        return (value,)
-    r1, r2 = link.ratios(index, sign)
+        return ((weight * link.log_cdf(index, sign)).sum(-1),)
+    log_cdf, r1, r2 = link.terms(index, sign)
+    value = (weight * log_cdf).sum(-1)
     score = times(weight * sign * r1, X.mT)
     columns = wide(X, factors, "X")
     return value, score, gram(columns, weight * (r2 - r1 * r1), columns)
@@ -210,6 +218,7 @@ def climb(
     ridge: Tensor | None = None,
     *,
     maxiter: int = 50,
+    gain: float = _GAIN,
 ) -> BinaryFits:
     """Newton on B concave log-likelihoods; a step that does not raise one is halved.
 
@@ -223,18 +232,22 @@ def climb(
         (B,) penalty times the sum of the weights.
     ridge : Tensor, optional
         (p, p) or (B, p, p), see :func:`fit_binary`.
+    gain : float
+        Log-likelihood that a last step may gain, which is taken without another evaluation: the
+        Hessian is that before it, and the value what the quadratic model makes of it.
     """
     if ridge is None:
         ridge = torch.eye(beta.shape[1], dtype=beta.dtype, device=beta.device)
 
+    def shrunk(beta: Tensor) -> tuple[Tensor, Tensor]:
+        """What the penalty subtracts, and its slope."""
+        pull = (ridge @ beta[..., None])[..., 0]
+        return 0.5 * alpha * (beta * pull).sum(-1), alpha[:, None] * pull
+
     def penalised(beta: Tensor) -> BinarySums:
         value, score, hessian = evaluate(beta, 2)
-        pull = (ridge @ beta[..., None])[..., 0]
-        return (
-            value - 0.5 * alpha * (beta * pull).sum(-1),
-            score - alpha[:, None] * pull,
-            hessian - alpha[:, None, None] * ridge,
-        )
+        less, slope = shrunk(beta)
+        return value - less, score - slope, hessian - alpha[:, None, None] * ridge
 
     current, score, now = penalised(beta)
     hessian = torch.zeros_like(now)
@@ -243,15 +256,18 @@ def climb(
     for _ in range(maxiter):
         hessian = torch.where(running[:, None, None], now, hessian)
         step, info = torch.linalg.solve_ex(-hessian, score)
-        gain = (score * step).sum(-1)
-        running = running & (info == 0) & torch.isfinite(step).all(-1) & (gain >= 0)
+        decrement = (score * step).sum(-1)
+        running = running & (info == 0) & torch.isfinite(step).all(-1) & (decrement >= 0)
         step = torch.where(running[:, None], step, 0.0)
-        # Under separation the gains vanish, but some rows' index keeps growing.
-        ended = running & (gain < _GAIN * (1.0 + current.abs() * 1e-3))
+        exhausted = decrement < _GAIN * (1.0 + current.abs() * 1e-3)
+        ended = running & (exhausted | (decrement < gain))
         if ended.any():
-            converged = converged | (ended & (reach(step) < _INDEX_STEP))
-            beta = beta + torch.where(converged[:, None] & ended[:, None], step, 0.0)
-        running = running & ~ended
+            # Under separation the gains vanish, but some rows' index keeps growing.
+            near = ended & (reach(step) < _INDEX_STEP)
+            converged = converged | near
+            beta = beta + torch.where(near[:, None], step, 0.0)
+            current = current + torch.where(near, 0.5 * decrement, 0.0)
+            running = running & ~(near | exhausted)
         if not running.any():
             break
         step = torch.where(running[:, None], step, 0.0)
@@ -263,8 +279,9 @@ def climb(
             step = torch.where(worse[:, None], 0.5 * step, step)
             trial = penalised(beta + step)
         beta = beta + step
-        current, score, now = trial
-    return BinaryFits(beta, evaluate(beta, 0)[0], hessian, converged)
+        current = torch.where(running, trial[0], current)
+        score, now = trial[1:]
+    return BinaryFits(beta, current + shrunk(beta)[0], hessian, converged)
 
 
 def fit_with_effects(
@@ -402,22 +419,25 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
     if not isinstance(rows, Rows):  # rows in partitions know how
         return rows.fit_independent(link=link, penalty=penalty)
     labelled = rows.tilt > 0
-    X, W = rows.X[:, labelled], rows.W
-    by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[labelled].sum()))
+    own: Any = labelled  # a slice, if possible, whose values are not copied
+    if rows.segments[-1][0] == "hard":
+        own = slice(rows.segments[-1][1], rows.n)
+    by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[own].sum()))
     if rows.apart is not None:
         return _independent_apart(rows, link, labelled, by_outcome, by_select)
     outcome = fit_binary(
-        X,
-        0.5 * (1.0 + rows.sign[labelled]),
+        rows.X[:, own],
+        0.5 * (1.0 + rows.sign[own]),
         link,
-        weight=rows.weight[labelled],
-        offset=rows.offset[labelled],
+        weight=rows.weight[own],
+        offset=rows.offset[own],
         penalty=by_outcome[0],
         ridge=by_outcome[1],
         factors=_of_one(rows.factors, "X"),
+        gain=_LAST_GAIN,
     )
     select = fit_binary(
-        W,
+        rows.W,
         labelled.to(torch.float64),
         PROBIT,
         weight=rows.weight,
@@ -425,6 +445,7 @@ def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> 
         penalty=by_select[0],
         ridge=by_select[1],
         factors=_of_one(rows.factors, "W"),
+        gain=_LAST_GAIN,
     )
     params = torch.cat([outcome.params, select.params]).cpu().numpy()
     value = outcome.value + select.value

@@ -44,8 +44,12 @@ _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
 _MANY_ZEROS = 0.2  # share of zero weights above which each member gets rows of its own
 _LARGER = 8  # times as many rows of the next part of them
 _MOST_COPIED = 2**19  # rows of a part, which is a copy of them
-NEAR = 0.03  # standard errors to a maximum of a part of the rows
+NEAR = 1.0  # standard errors to a maximum of a part of the rows
 _AIM = 1e-8  # what Newton's step must come to: the rest is for what the quadratic model leaves out
+_CHANGE = 5e-8  # share of its size by which the Hessian may change in a last step
+_MANY = 2**15  # rows for which another evaluation costs more than digits of the Hessian are worth
+_BENT = 1e-6  # the share there
+REFIT = {"aim": WITHIN, "bent": 1e-2}  # options of refits of which only the parameters are needed
 
 Method = Literal["newton", "bfgs", "lbfgs", "sgd"]
 
@@ -328,6 +332,7 @@ def newton_batch(
     maxiter: int = 100,
     gtol: float = 1e-8,
     aim: float = _AIM,
+    bent: float | None = None,
     callback: Callback | None = None,
 ) -> list[Solution]:
     """Maximise the objective from every row of ``starts``.
@@ -345,6 +350,9 @@ def newton_batch(
         the Hessian is negative definite and Newton's next step below ``aim``.
     aim : float
         In standard errors; a larger one, on a part of the rows say, loosens the other rules too.
+    bent : float, optional
+        Share of its size by which the Hessian may change in the last step, after which it is not
+        computed again. By default 1e-6 of many rows and 5e-8 of others.
 
     Notes
     -----
@@ -354,7 +362,11 @@ def newton_batch(
     times as much: two searches of one likelihood, whose paths part by rounding, end that near to
     its maximum and so to each other. Where rounding of the score alone makes a longer step (see
     :func:`judge`), or d is no longer halved by one, the search ends as near as it can come. The
-    last step is taken without another evaluation: value and Hessian are those one step before.
+    last step is taken without another evaluation: the value is what the quadratic model makes of
+    it, and the Hessian that one step before. Newton's steps square the distance: from d to q d,
+    where q = (d/e)^2 if d came after e. The Hessian changes by about as large a share in that step.
+    So the search also ends where q is below ``bent`` and both d and the score, times q, are small
+    enough.
     """
     theta = objective.as_theta(starts)
     if not torch.isfinite(theta).all():
@@ -368,7 +380,7 @@ def newton_batch(
     if copied and zeros > _MANY_ZEROS:
         search.leave_out_zeros()
     for iteration in range(maxiter + 1):
-        search.finish(iteration, gtol, aim, last=iteration == maxiter)
+        search.finish(iteration, gtol, aim, bent, last=iteration == maxiter)
         if callback is not None:
             callback(search.latest)
         if not search.member:
@@ -394,6 +406,7 @@ class _Search:
         self.member: list[int] = list(range(len(theta)))
         self.radius = theta.new_full((len(theta),), _RADIUS)
         self.distance = torch.full_like(self.radius, torch.inf)  # of the latest near-maximum
+        self.before = self.distance  # of the latest evaluation, a maximum near or not
         self.lower, self.upper = bounds(objective)
         self.scale = torch.as_tensor(objective.scale, device=theta.device)
         self.theta = torch.where(free, theta.clamp(self.lower, self.upper), theta)
@@ -413,7 +426,9 @@ class _Search:
         self.objective, self.weights = self.objective.with_rows(rows), None
         self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
-    def finish(self, iteration: int, gtol: float, aim: float, *, last: bool) -> None:
+    def finish(
+        self, iteration: int, gtol: float, aim: float, bent: float | None, *, last: bool
+    ) -> None:
         """Record the iteration, and take out the members that have ended."""
         self.score, self.information, side = self._model()
         information, total = self.information, self.objective.totals(self.weights)
@@ -423,13 +438,22 @@ class _Search:
         maximum, distance = standing.maximum, standing.distance
         exhausted = (distance <= standing.rounding) | (distance > 0.5 * self.distance)
         # Newton's steps square the distance, once they are short: the step after the next is known.
-        squared = (distance <= WITHIN) & (distance**3 <= aim * self.distance**2)
-        settled = maximum & ((distance <= aim) | squared | exhausted)
-        refined = settled & (distance <= max(WITHIN, aim))
+        # The Hessian changes by about the distance over the root of the rows.
+        short = distance <= (_CHANGE * total.sqrt()).clamp(min=WITHIN)
+        squared = short & (distance**3 <= aim * self.before**2)
+        shrinks = torch.where(self.before < torch.inf, (distance / self.before) ** 2, 1.0)
+        norm = standing.norm * shrinks
+        foreseen = standing.curved & (norm <= gtol) & (distance * shrinks <= aim)
+        foreseen &= (shrinks <= _BENT) & (total >= _MANY) if bent is None else shrinks <= bent
+        norm = torch.where(foreseen, norm, standing.norm)
+        settled = foreseen | (maximum & ((distance <= aim) | squared | exhausted))
+        refined = foreseen | (settled & (squared | (distance <= max(WITHIN, aim))))
         ending = torch.where(refined[:, None], self._moved(standing.move), self.theta)
+        ended_at = self.at.value + torch.where(refined, 0.5 * distance**2, 0.0)
         self.distance = torch.where(maximum, distance, torch.inf)
+        self.before = torch.where(standing.curved, distance, torch.inf)
         finite = torch.isfinite(self.at.value)
-        values, norms = self.at.value.tolist(), standing.norm.tolist()
+        values, norms = ended_at.tolist(), norm.tolist()
         ended: list[int] = []
         for i, m in enumerate(self.member):
             self.latest = Step(iteration, values[i], norms[i])
@@ -450,7 +474,9 @@ class _Search:
                 status = Status.MAXITER
             if status is not None:
                 ended.append(i)
-                self.done[m] = self._solution(i, m, ending[i], norms[i], iteration, status)
+                self.done[m] = self._solution(
+                    i, m, ending[i], values[i], norms[i], iteration, status
+                )
         if ended:
             gone = set(ended)
             self._keep([i for i in range(len(self.member)) if i not in gone])
@@ -505,7 +531,7 @@ class _Search:
         self.member = [self.member[i] for i in index]
         keep = torch.as_tensor(list(index), dtype=torch.int64, device=self.theta.device)
         self.theta, self.free, self.radius = self.theta[keep], self.free[keep], self.radius[keep]
-        self.distance = self.distance[keep]
+        self.distance, self.before = self.distance[keep], self.before[keep]
         self.at = self.at[keep]
         self.score, self.information = self.score[keep], self.information[keep]
         self.spectrum = None if self.spectrum is None else self.spectrum.members(keep)
@@ -515,13 +541,13 @@ class _Search:
             self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
     def _solution(
-        self, i: int, m: int, theta: Tensor, norm: float, n_iter: int, status: Status
+        self, i: int, m: int, theta: Tensor, value: float, norm: float, n_iter: int, status: Status
     ) -> Solution:
         assert self.at.hessian is not None
         assert self.at.score is not None
         return Solution(
             params=theta.cpu().numpy().copy(),
-            value=float(self.at.value[i]),
+            value=value,
             score_norm=norm,
             hessian=self.at.hessian[i].cpu().numpy().copy(),
             score=self.at.score[i].cpu().numpy().copy(),

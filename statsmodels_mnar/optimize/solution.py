@@ -143,6 +143,7 @@ WITHIN = 1e-6  # standard errors between a converged fit and the maximum: what t
 DECREMENT = 1e-9  # log-likelihood still to be gained, by the quadratic model
 _SINGULAR = 1e-11  # smallest eigenvalue of the information per row, columns of unit size
 _STEP = 1e-3  # length of Newton's step, columns of unit size: under separation it never shrinks
+_LONGEST = 0.5  # the same where the other rules are loose: over more no quadratic model holds
 _ROUNDING = 16 * 2.0**-52  # relative error of one row's score: a few operations of each node
 
 
@@ -219,6 +220,7 @@ class Standing(NamedTuple):
     norm: Tensor  # (B,) of the score
     maximum: Tensor  # (B,) bool: at one
     flat: Tensor  # (B,) bool: at an end without curvature
+    curved: Tensor  # (B,) bool: where the log-likelihood is concave, and no direction is flat
     move: Tensor  # (B, P) Newton's step, in unit-size columns
     distance: Tensor  # (B,) its length in standard errors
     rounding: Tensor  # (B,) the part of that which rounding of the score alone can make
@@ -260,11 +262,12 @@ def judge(
     gain = 0.5 * (along * step).sum(-1)
     inverse = (vector.square() / positive[..., None, :]).sum(-1)  # its diagonal
     inflation = (information.diagonal(dim1=-2, dim2=-1) * inverse).sum(-1)
+    curved = eigenvalue[:, 0] > _SINGULAR * total
     maximum = (
         (norm <= slack * gtol)
         & (gain <= slack * DECREMENT * (1.0 + 1e-6 * value.abs()))
-        & (torch.linalg.vector_norm(step, dim=-1) <= slack * _STEP)
-        & (eigenvalue[:, 0] > _SINGULAR * total)
+        & (torch.linalg.vector_norm(step, dim=-1) <= min(slack * _STEP, _LONGEST))
+        & curved
     )
     # A negative curvature is a saddle point or a minimum, which the next step leaves.
     flat = (norm <= 1e-2 * gtol) & (eigenvalue[:, 0].abs() <= _SINGULAR * total)
@@ -272,6 +275,7 @@ def judge(
         norm,
         maximum,
         flat,
+        curved,
         move=(vector @ step[..., None])[..., 0],
         distance=(2.0 * gain.clamp(min=0.0)).sqrt(),
         rounding=_ROUNDING * (total * inflation.clamp(min=0.0)).sqrt(),

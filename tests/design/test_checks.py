@@ -26,6 +26,7 @@ from statsmodels_mnar.design import (
     design_from_formula,
     find_separation,
 )
+from statsmodels_mnar.design.checks import in_span
 
 
 def test_a_good_design_passes(data):
@@ -106,6 +107,16 @@ def test_a_variable_of_its_own_does_not_warn(data, select):
         warnings.simplefilter("error")
         check_exclusion(design_from_formula("y ~ x", f"s ~ {select}", data))
         check_exclusion(design_from_formula("y ~ x", "s ~ x", data, offset_select="z"))
+
+
+def test_a_column_that_differs_on_a_late_row_only_is_no_combination():
+    """The first rows are looked at first, which may show that one lies outside the span only."""
+    x = np.random.default_rng(0).standard_normal((20_000, 2))
+    other = x[:, :1] + 2.0 * x[:, 1:]
+    assert in_span(other, x)
+    other[-1] += 1.0
+    assert not in_span(other, x)
+    assert not in_span(np.random.default_rng(1).standard_normal((20_000, 1)), x)
 
 
 def test_exclusion_is_judged_by_values_not_by_names():

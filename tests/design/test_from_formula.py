@@ -34,7 +34,7 @@ def test_design_holds_values_names_and_rows(data, engine):
     assert design.dropped == Dropped(0, 0, 0)
     for array in (design.y, design.s, design.X, design.W):
         assert array.dtype == np.float64
-        assert array.flags.c_contiguous
+        assert array.flags.c_contiguous or array.flags.f_contiguous
         assert array.flags.writeable
 
 

@@ -210,6 +210,39 @@ def test_extreme_rows_are_finite(name, loading, s):
         assert torch.isfinite(part).all()
 
 
+@pytest.mark.parametrize("loading", [0.0, 0.4, -1.3, 2.7, -4.999])
+@pytest.mark.parametrize("tol", [1e-3, 1e-10])
+def test_fewer_nodes_serve_shorter_intervals(loading, tol):
+    """The longest interval decides: alone, a row has the terms that a fine rule gives it."""
+    counts = set()
+    for b in (-7.0, -2.0, -0.1, 0.1, 1.5, 3.0, 6.0, 9.5):  # from short intervals to the whole line
+        a = torch.linspace(-10.0, 10.0, 41, dtype=torch.float64)
+        y = torch.arange(41, dtype=torch.float64) % 2
+        at, block = torch.full_like(a, b), make_block(y, torch.ones_like(y))
+        nodes = HalfNodes.build(abs(loading), tol, LOGIT, CPU)
+        low = -min(b, nodes.width)
+        length = math.hypot(max(low, 0.0), nodes.width) - low
+        counts.add(len(nodes.rule(length / (2.0 * nodes.width))[0]))
+        found = kernel(a, at, loading, block, LOGIT, order=2, tol=tol)
+        exact = kernel(a, at, loading, block, LOGIT, order=2, tol=1e-15)
+        torch.testing.assert_close(found.value, exact.value, rtol=0.0, atol=tol)
+        for one, other in ((found.first, exact.first), (found.second, exact.second)):
+            assert ((one - other).abs() / (1.0 + other.abs())).max() < 20.0 * tol
+    assert len(counts) > 2
+
+
+def test_rows_together_are_integrated_as_the_longest_interval_needs():
+    a, y = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    b = torch.tensor([-3.0, 0.5, 8.0], dtype=torch.float64)
+    block = make_block(y, torch.ones_like(y))
+    together = kernel(a, b, 0.8, block, LOGIT, order=2)
+    for i in range(3):
+        own = make_block(y[:1], torch.ones(1, dtype=torch.float64))
+        alone = kernel(a[:1], b[i : i + 1], 0.8, own, LOGIT, order=2)
+        torch.testing.assert_close(together.value[:, i], alone.value[:, 0], rtol=1e-10, atol=0.0)
+        torch.testing.assert_close(together.second[..., i], alone.second[..., 0], rtol=0, atol=1e-9)
+
+
 def test_tiny_probabilities_keep_their_relative_accuracy():
     a, b, loading = -35.0, -11.0, -3.0
     one = torch.ones(1, dtype=torch.float64)

@@ -67,6 +67,16 @@ def test_the_profile_is_ranked_as_by_fits_that_have_converged(form):
             assert found.slope == pytest.approx(slope, abs=0.05 + 0.05 * abs(slope) * unit)
 
 
+def test_what_a_profile_leaves_unfitted_is_no_top_of_it():
+    value = np.array([-50.0, -30.0, -20.0, -5.0, -4.0, -9.0, -40.0, -12.0])
+    gain = np.array([1.0, 3.0, 0.5, 0.2, 0.1, 0.3, 5.0, 2.0])
+    below = search._below_another(value, value + gain)
+    # The neighbours of the highest are fitted, and so is the last, which another hump may top.
+    assert below.tolist() == [True, True, True, False, False, False, True, False]
+    gain[0] = 8.0  # three times as much would make it higher than its neighbour
+    assert not search._below_another(value, value + gain)[0]
+
+
 def test_a_probit_fit_goes_to_the_limit_of_perfect_correlation():
     """The profile of rho still rises beyond 0.9999, where the half line's nodes end."""
     y, exog, exog_select = simulate(19)

@@ -253,6 +253,20 @@ def test_binary_regressions_of_a_batch_are_single_ones(link, penalty):
             assert fits.value[b] == pytest.approx(alone.value, rel=1e-12)
 
 
+@pytest.mark.parametrize("link", [LOGIT, PROBIT])
+@pytest.mark.parametrize("penalty", [0.0, 0.05])
+def test_a_last_step_that_is_not_evaluated_ends_at_the_maximum(link, penalty):
+    """Coefficients and value are those of a fit whose last step gains nothing."""
+    rng, n = np.random.default_rng(2), 20_000
+    X = torch.as_tensor(np.vstack([np.ones(n), rng.standard_normal((2, n))]))
+    y = torch.as_tensor((rng.random(n) < 0.4 + 0.3 * np.sign(X[1].numpy())).astype(float))
+    exact = fit_binary(X, y, link, penalty=penalty)
+    early = fit_binary(X, y, link, penalty=penalty, gain=1e-6)
+    assert early.converged
+    torch.testing.assert_close(early.params, exact.params, rtol=0.0, atol=1e-8)
+    assert early.value == pytest.approx(exact.value, abs=1e-8)
+
+
 def test_networks_of_a_batch_are_single_ones():
     rng = np.random.default_rng(0)
     X = torch.as_tensor(rng.standard_normal((N, 3)))

@@ -119,6 +119,37 @@ def test_sigma_fixed_runs_into_rho_one_where_the_dependence_is_stronger(sign):
     assert found.status is (Status.RHO_PLUS if sign > 0 else Status.RHO_MINUS)
 
 
+def many_rows(n: int = 40_000) -> Rows:
+    rng = np.random.default_rng(4)
+    x, z, u = rng.standard_normal((3, n))
+    s = (0.3 + 0.5 * x + z + u > 0).astype(float)
+    y = (0.2 + x + 0.8 * u + rng.logistic(size=n) > 0).astype(float)
+    X, W = np.column_stack([np.ones(n), x]), np.column_stack([np.ones(n), x, z])
+    return Rows.build(X, W, y, s)
+
+
+@pytest.mark.parametrize("form", [LoadingForm(), ProbitForm()])
+def test_the_last_step_of_many_rows_is_foreseen(form):
+    """What was not evaluated is as an evaluation there finds it."""
+    target = Objective(many_rows(), form)
+    start = np.array([0.2, 0.9, 0.3, 0.5, 0.9, 0.5])
+    found = maximize(target, start)
+    assert found.status is Status.CONVERGED
+    at = target.evaluate(found.params, 2)
+    assert found.value == pytest.approx(at.value.item(), abs=1e-8)
+    inverse = np.linalg.inv(-at.hessian[0].numpy())
+    score = at.score[0].numpy()
+    assert math.sqrt(score @ inverse @ score) < WITHIN
+    errors, expected = (np.sqrt(np.diag(np.linalg.inv(-h))) for h in (found.hessian, at.hessian[0]))
+    np.testing.assert_allclose(errors, expected, rtol=1e-6)
+    loose = maximize(target, start, bent=1e-2, aim=WITHIN)
+    assert loose.n_iter <= found.n_iter
+    distance = (
+        (loose.params - found.params) @ -at.hessian[0].numpy() @ (loose.params - found.params)
+    )
+    assert math.sqrt(distance) < WITHIN
+
+
 @pytest.mark.parametrize("n", [8, 300])
 @pytest.mark.parametrize("equation", ["outcome", "select"])
 def test_separation_is_not_called_convergence(n, equation):
