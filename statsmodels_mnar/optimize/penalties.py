@@ -437,7 +437,12 @@ def choose(
             step = np.where(leap, high - rho, 0.0)
             tried = tried | leap
         else:
-            step = np.where(active, _secant(rho, at.step, before), 0.0)
+            step = _secant(rho, at.step, before)
+            # Newton's step of the dependence knows its curvature; the secant only corrects it.
+            newton = at.step[m:]
+            share = np.divide(step[m:], newton, out=np.ones_like(newton), where=newton != 0.0)
+            step[m:] = newton * np.clip(share, 0.5, 2.0)
+            step = np.where(active, step, 0.0)
             step[m:] = np.clip(step[m:], -_FARTHEST, _FARTHEST)
         step = np.clip(rho + step, low, high) - rho
         halvings = _HALVINGS

@@ -176,7 +176,9 @@ def test_misspelled_keywords(data, cls):
         cls.from_formula(OUTCOME, SELECT, data, normalisation="loading")
     with pytest.raises(TypeError, match="max_iter"):
         model(data, cls=cls).fit(max_iter=5)
-    with pytest.raises(TypeError, match=r"'lr'.*'newton' takes \['gtol', 'n_starts'\]"):
+    with pytest.raises(
+        TypeError, match=r"'lr'.*'newton' takes \['dependence', 'gtol', 'n_starts'\]"
+    ):
         model(data, cls=cls).fit(lr=0.1)
 
 
