@@ -16,7 +16,7 @@ import re
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from types import FunctionType, ModuleType
@@ -185,7 +185,7 @@ def evaluate_right(
     def evaluate(rows: pd.DataFrame, manager: FormulaManager) -> pd.DataFrame:
         if formula.engine == "patsy":  # through the manager it would take frames only
             scope = patsy.EvalEnvironment([dict(formula.namespace)])
-            data = _as_patsy_reads(rows, formula.rhs)
+            data = _as_patsy_reads(rows, formula.rhs, formula.namespace)
             return patsy.dmatrix(formula.rhs, data, scope, action, "dataframe")
         return manager.get_matrices(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
@@ -337,7 +337,7 @@ def _evaluate_again(spec: FormulaSpec, frame: pd.DataFrame) -> pd.DataFrame:
     if spec.engine == "patsy":
         # Arrays have no labels, so that patsy counts the rows.
         rows = frame.set_axis(pd.RangeIndex(len(frame)), axis=0)
-        data = _as_patsy_reads(rows, spec.formula, spec.info)
+        data = _as_patsy_reads(rows, spec.formula, spec.namespace, spec.info)
         matrix = patsy.build_design_matrices([spec.info], data, return_type="dataframe")[0]
         return matrix.set_axis(frame.index[matrix.index], axis=0)
     from formulaic.errors import DataMismatchWarning
@@ -392,7 +392,10 @@ def readable(rows: pd.DataFrame, rhs: str, engine: Engine) -> pd.DataFrame:
 
 
 def _as_patsy_reads(
-    rows: pd.DataFrame, rhs: str, learned: patsy.DesignInfo | None = None
+    rows: pd.DataFrame,
+    rhs: str,
+    namespace: Mapping[str, Any],
+    learned: patsy.DesignInfo | None = None,
 ) -> pd.DataFrame | dict[str, Any]:
     """The columns in the types that cost patsy least, where it reads nothing but their values.
 
@@ -418,11 +421,24 @@ def _as_patsy_reads(
             pdt.is_object_dtype(column.dtype) and pdt.infer_dtype(column, skipna=False) == "string"
         ):
             data[name] = _by_levels(column, own, learned)
-    # Without any column the number of rows is that of the frame, and so it is to be compared with
+    # The number of rows is that of the frame unless a column says it, and is to be compared with
     # where an expression may have another.
-    if not codes or codes - simple or not data:
+    if not codes & simple:
         return rows.assign(**{name: data[name] for name in data if data[name] is not rows[name]})
+    if "C" not in {*rows.columns, *namespace}:
+        data["C"] = _categories
     return data
+
+
+def _categories(data: Any, contrast: Any = None, levels: Any = None) -> Any:
+    """Do as patsy's ``C``, but leave codes with their levels as they are.
+
+    In the box that ``C`` makes patsy loops over them in Python.
+    """
+    coded = isinstance(getattr(data, "dtype", None), pd.CategoricalDtype)
+    if coded and contrast is None and levels is None:
+        return data
+    return patsy.categorical.C(data, contrast, levels)
 
 
 def _by_levels(column: pd.Series, codes: set[str], learned: patsy.DesignInfo | None) -> pd.Series:
