@@ -110,7 +110,7 @@ def studied(
         lines = one.frame.assign(dataset=name, repeat=repeat)
         lines.to_csv(file, mode="a", header=not file.exists(), index=False)
         print(f"{name}: repeat {repeat + 1} of {repeats}", file=sys.stderr, flush=True)
-    frame = pd.read_csv(file).fillna({"error": ""})
+    frame = pd.read_csv(file, dtype={"error": object}).fillna({"error": ""})
     frame = frame[(frame["dataset"] == name) & (frame["repeat"] < repeats)]
     labels = data[formula.partition("~")[0].strip()].dropna()
     return MaskingStudy(
