@@ -185,7 +185,9 @@ def _boundary_note(results: SelectionResults) -> str:
     if status is Status.LOADING_INFINITE:
         return (
             f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
-            f"at {results.sigma:g}; ProbitSelection may describe these data better."
+            f"at {results.sigma:g}, and the outcome coefficients grow with it: read their signs and "
+            "ratios, get_margeff() and get_prediction(). ProbitSelection has coefficients on a "
+            "scale that stays finite."
         )
     if status is Status.FLAT:
         return (
@@ -350,6 +352,8 @@ def unit(results: SelectionResults) -> str:
     own = results._form.form.link
     if results.model.link != type(results.model).link:
         return f" ({own.title})"
+    if results.status is Status.LOADING_INFINITE:
+        return f" (loading held at {results.sigma:g})"
     if not results.status.boundary or results._asked() != ("free", None, None):
         return ""
     if results._form.kind == "free" and results.model.normalization != "independent":

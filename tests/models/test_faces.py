@@ -72,6 +72,10 @@ def test_newton_never_goes_down_on_its_way_to_a_bound():
         normalization={"sigma": 45.0, "rho": 1.0},
     ).fit()
     assert results.llf >= corner.llf
+    assert "(loading held at 50)" in str(results.summary())
+    outcome = slice(0, model.k_outcome)  # whose coefficients grow with the loading
+    grown = results.params.iloc[outcome] / corner.params.iloc[outcome]
+    np.testing.assert_allclose(grown, 50.0 / 45.0, rtol=2e-3)
     climb = maximize(
         model.objective(), np.append(results._fit_info.independent.params, 1.5), maxiter=200
     )
