@@ -185,9 +185,9 @@ def _boundary_note(results: SelectionResults) -> str:
     if status is Status.LOADING_INFINITE:
         return (
             f"{_sentence(status.value)}: the errors are perfectly correlated. The loading is held "
-            f"at {results.sigma:g}, and the outcome coefficients grow with it: read their signs and "
-            "ratios, get_margeff() and get_prediction(). ProbitSelection has coefficients on a "
-            "scale that stays finite."
+            f"at {results.sigma:g}, and the outcome coefficients grow with it: read their signs "
+            "and ratios, get_margeff() and get_prediction(). ProbitSelection has coefficients on "
+            "a scale that stays finite."
         )
     if status is Status.FLAT:
         return (
