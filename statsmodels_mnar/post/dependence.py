@@ -426,17 +426,29 @@ class ExclusionTest:
         return self.statistic / self.df if self.df else float("nan")
 
     @property
+    def strength(self) -> float:
+        """What :attr:`weak` judges: the statistic per degree of freedom, 1 for pure noise.
+
+        The effects of a penalised term come from one distribution, whose variance is all that is
+        estimated of them. So the term counts as one variable, as the leave-one-out rate of a
+        decision-maker would: what its statistic exceeds the degrees of freedom by is not divided
+        among its levels.
+        """
+        count = min(len(self.columns), self.df)
+        return 1.0 + (self.statistic - self.df) / count if count else float("nan")
+
+    @property
     def weak(self) -> bool:
         """Whether it is below 10, the rule of thumb for instruments in linear regressions."""
-        return self.fvalue < WEAK
+        return self.strength < WEAK
 
     @property
     def verdict(self) -> Verdict:
         """How strong the instruments are.
 
-        "strong" or "weak" as the statistic per degree of freedom is at least 10 or below; "none"
-        where the selection equation has no variable of its own; "unknown" where it has one that
-        cannot be tested (no standard errors, or an offset alone).
+        "strong" or "weak" as :attr:`strength` is at least 10 or below; "none" where the selection
+        equation has no variable of its own; "unknown" where it has one that cannot be tested (no
+        standard errors, or an offset alone).
         """
         if not np.isnan(self.fvalue):
             return "weak" if self.weak else "strong"
@@ -461,7 +473,8 @@ class ExclusionTest:
         if self.verdict == "strong":
             return f"Instrument: {names}, strong ({numbers})."
         return (
-            f"Instrument: {names}, weak ({numbers}; {self.fvalue:.1f} per df, below {WEAK:g}). The "
+            f"Instrument: {names}, weak ({numbers}; {self.strength:.1f} per "
+            f"{'variable' if self._pooled else 'df'}, below {WEAK:g}). The "
             "answer rests mostly on the functional form; look for a stronger one, and see "
             "profile() and sensitivity()."
         )
@@ -477,8 +490,13 @@ class ExclusionTest:
         return (
             f"Wald test of {', '.join(self.columns)} in the selection equation: "
             f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}; "
-            f"{self.fvalue:.2f} per column ({hint})"
+            f"{self.strength:.2f} per {'variable' if self._pooled else 'column'} ({hint})"
         )
+
+    @property
+    def _pooled(self) -> bool:
+        """Whether a penalised term, with several degrees of freedom, counts as one variable."""
+        return len(self.columns) < self.df
 
 
 def exclusion(

@@ -41,7 +41,8 @@ def instrument(self: SelectionResults) -> ExclusionTest:
     """Strength of the variables that only the selection equation has; print it.
 
     A joint Wald test of their coefficients, from the fit and its covariance alone. Its
-    ``verdict`` is "strong", "weak" (less than 10 per degree of freedom), "none" or "unknown".
+    ``verdict`` is "strong", "weak" (less than 10 per degree of freedom; a penalised term counts
+    as one variable), "none" or "unknown".
     Where the fit has no covariance, the test is that of the selection equation fitted apart.
     """
     return self._once("instrument", self._instrument)  # outlives the data

@@ -22,6 +22,7 @@ from statsmodels_mnar import (
     vuong_test,
 )
 from statsmodels_mnar.datasets import simulate_interviewers
+from statsmodels_mnar.post.dependence import ExclusionTest
 from statsmodels_mnar.results.shrinkage import boundary_pvalues
 
 FORMULAS = ("y ~ smooth(x1, df=6) + x2", "s ~ smooth(x1, df=6) + x2 + z + re(interviewer)")
@@ -307,6 +308,27 @@ def test_profile_and_sensitivity_hold_penalties(results):
         fitted = free.fit()
     with pytest.raises(ValueError, match="units that change with sigma"):
         fitted.profile("error_corr")
+
+
+def test_many_levels_are_judged_as_one_instrument_as_their_leave_one_out_rate_is():
+    data = simulate_interviewers(3_000, groups=60, rng=3).data
+    shuffled = np.random.default_rng(0).permutation(data.interviewer)
+    data = data.assign(nobody=shuffled)
+
+    def instrument(terms: str, data: pd.DataFrame) -> ExclusionTest:
+        return ProbitSelection.from_formula("y ~ x2", f"s ~ x2 + {terms}", data).fit().instrument
+
+    grouped = instrument("re(interviewer)", data)
+    others = data.groupby("interviewer").s
+    rate = (others.transform("sum") - data.s) / (others.transform("size") - 1)
+    alone = instrument("rate", data.assign(rate=rate))
+    assert (grouped.verdict, alone.verdict) == ("strong", "strong")
+    assert grouped.fvalue < 10 < grouped.strength
+    assert grouped.strength == pytest.approx(alone.strength, rel=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakIdentificationWarning)
+        noise = instrument("re(nobody)", data)
+    assert noise.verdict == "weak" and "weak" in noise.line
 
 
 @pytest.mark.full
