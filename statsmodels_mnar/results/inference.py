@@ -20,6 +20,7 @@ from ..errors import AbsentError, IntegrationAccuracyWarning, WeakIdentification
 from ..kernel.forms import Dependence, single_form
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
+from ..kernel.rows import Apart, Rows
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
 from ..post import covariance
@@ -187,16 +188,21 @@ def _rows_apart(self: SelectionResults) -> Any:
     Where they are in the outcome the score test is conservative: it is not projected on them.
     """
     rows, objective = self.model.rows, self.model.objective()
-    apart = getattr(rows, "apart", None)
-    if apart is None:
+    if rows.apart is None:
         return rows
     free = np.zeros(objective.n_params - objective.n_coef)
     effects = objective.effects(np.concatenate([self._fit_info.independent.params, free]))
+    moved = rows.derive(_moved, rows.apart, effects.values)
+    return replace(moved, smoothing=rows.smoothing, adjustment=rows.adjustment, apart=None)
+
+
+def _moved(rows: Rows, apart: Apart, effects: Floats) -> Rows:
+    """The rows with the effects of their levels as offsets."""
     assert rows.level is not None
-    own = rows.X.new_tensor(effects.values)[rows.level]
     name = "offset" if apart.equation == "outcome" else "offset_select"
-    moved = {name: getattr(rows, name) + own}
-    return replace(rows, apart=None, level=None, **moved)
+    own = rows.X.new_tensor(effects)[rows.level]
+    changed: Any = {name: getattr(rows, name) + own}
+    return replace(rows, apart=None, level=None, **changed)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:
