@@ -288,6 +288,12 @@ def column_coded(code: str, columns: tuple[str, ...]) -> str | None:
     return column_named(code, columns)
 
 
+def of_columns(formula: Formula) -> bool:
+    """Whether all factors are columns, whose terms are known where the columns are."""
+    codes = factor_codes(formula.rhs, formula.engine)
+    return all(column_coded(code, formula.rhs_columns) is not None for code in codes)
+
+
 def column_named(code: str, columns: tuple[str, ...]) -> str | None:
     """The column that a factor is, as ``k`` or quoted; none where it is anything else."""
     if code in columns:

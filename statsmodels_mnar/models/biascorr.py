@@ -176,8 +176,12 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
         own = {name: options.pop(name) for name in self._own if name in options}
         if own or not hasattr(self, "stage"):
             self._take(**own)
-        refuse_penalised(design, "BiasCorrLogit")
+        self._check_terms(design)
         super()._set_up(design, **options)
+
+    @classmethod
+    def _check_terms(cls, design: Any) -> None:
+        refuse_penalised(design, "BiasCorrLogit")
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if normalization == "probit":
