@@ -345,13 +345,13 @@ def score(
     """
     params = tuple(independent.params.tolist())
     score, information = (t.cpu().numpy() for t in rows.sum(mills_sums, params, link))
-    smoothing = getattr(rows, "smoothing", None)
+    smoothing = rows.smoothing
     if smoothing is not None:  # effects are random, and their prior adds to the information
         p = len(score) - 1
         penalty = smoothing[:p, :p]
         score[:p] -= penalty @ independent.params[:p]
         information[:p, :p] += penalty
-    adjustment = getattr(rows, "adjustment", None)
+    adjustment = rows.adjustment
     if adjustment is not None:
         score[-1] += adjustment.at(np.zeros(1))[1, 0]
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
