@@ -345,8 +345,8 @@ def run_predict(args: argparse.Namespace) -> str:
     if results.model.design.outcome_spec is None:
         raise ValueError(
             f"{args.results}: has no record of what its formulas learned, because they use "
-            "penalised terms or functions of their own, or the file is of version 0.1; predict in "
-            "Python with from_json(..., model=)"
+            "functions of their own, or the file is of version 0.1; predict in Python with "
+            "from_json(..., model=)"
         )
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:

@@ -444,6 +444,16 @@ def test_without_out_predictions_are_printed_and_gaps_are_counted(fitted, here, 
     assert "5 of 1,000 rows have a missing covariate" in said
 
 
+def test_effects_of_levels_and_curves_are_in_the_file(here, data, tmp_path):
+    formulas = "y ~ smooth(x1) + x2", "s ~ x1 + z + re(branch)"
+    direct = ProbitSelection.from_formula(*formulas, data).fit()
+    direct.to_json(here / "terms.json")
+    out = tmp_path / "scored.csv"
+    assert main(["predict", "terms.json", "data.csv", "--which", "p11", "--out", str(out)]) == 0
+    scored = pd.read_csv(out)
+    np.testing.assert_allclose(scored["p11"], direct.predict(data, which="p11"), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -514,14 +514,29 @@ def record(self: SelectionResults) -> list[dict[str, Any]]:
         if isinstance(term.basis, Spline):
             basis = {"knots": term.basis.knots, "constraint": term.basis.constraint, "levels": None}
         else:
-            basis = {"knots": None, "constraint": None, "levels": term.basis.labels}
+            levels = [_plain_level(level) for level in term.basis.levels]
+            basis = {"knots": None, "constraint": None, "levels": levels}
         rows.append(
             {"kind": term.kind, "column": term.column, "equation": term.equation,
-             "start": term.start, "fixed": term.fixed}
+             "start": term.start, "fixed": term.fixed, "apart": term.apart}
             | basis
             | {name: getattr(found, name)[j] for name in PER_TERM}
         )  # fmt: skip
     return rows
+
+
+def _plain_level(level: Any) -> Any:
+    """A level as JSON has it: a number, a truth value, or text."""
+    return level if isinstance(level, bool | int | float | np.number) else str(level)
+
+
+def effects_record(self: SelectionResults) -> dict[str, Any] | None:
+    """The effects of the factor that is apart as plain data, for files."""
+    found = self.model.effects
+    if found is None:
+        return None
+    names = ("values", "information", "tangent")
+    return {name: getattr(found, name) for name in names}
 
 
 def adjustment_record(self: SelectionResults) -> dict[str, Any] | None:
