@@ -43,6 +43,7 @@ from ..tools import progress_bar
 from .checkpoint import Fingerprint, Journal, Marks, marks_of, signature, sum_of
 from .execution import Partitions
 
+_KEPT = 2**15  # numbers of a pass that a checkpoint keeps
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
 
@@ -413,6 +414,8 @@ class Passes:
     ) -> None:
         self.session, self.disp, self.text = rows.session, bool(disp), "start values"
         self.before = replace(rows.session)
+        if checkpoint is not None and rows.apart is not None:
+            _check_kept(checkpoint, rows.apart.count * sum(rows.shape))
         journal = None if checkpoint is None else Journal(checkpoint, rows.fingerprint)
         self.during = Session(journal, self._watch if disp else None)
 
@@ -431,6 +434,16 @@ class Passes:
 
     def __exit__(self, *error: object) -> None:
         self.session.journal, self.session.watch = self.before.journal, self.before.watch
+
+
+def _check_kept(checkpoint: str | Path, size: int) -> None:
+    """Refuse to keep the sums by level of every pass where they are many."""
+    if size > _KEPT:
+        raise ValueError(
+            f"checkpoint={str(checkpoint)!r} keeps the sums of every pass, which are {size:,} "
+            f"numbers here, one for each column and level of re(); from {_KEPT:,} on writing them "
+            "takes longer than the passes. Leave checkpoint out"
+        )
 
 
 # -- bootstrap weights, drawn where the rows are ---------------------------------------------------

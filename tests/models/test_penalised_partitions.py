@@ -262,6 +262,9 @@ def test_interrupted_fits_go_on_from_their_checkpoint(data, tmp_path, monkeypatc
     other = data.assign(interviewer=data.interviewer.to_numpy()[::-1])
     with pytest.raises(ValueError, match="the levels of a penalised term have other values"):
         fit(other, checkpoint=path)
+    monkeypatch.setattr("statsmodels_mnar.large.partitions._KEPT", 100)
+    with pytest.raises(ValueError, match=r"400 numbers here.*Leave checkpoint out"):
+        fit(data, checkpoint=tmp_path / "large.npz")
 
 
 REFUSED = {
