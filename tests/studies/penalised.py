@@ -115,10 +115,13 @@ def run(
     done = set()
     if path.exists():
         done = {(line["cell"], line["number"]) for line in map(json.loads, path.open())}
+    chosen = [
+        cell for cell in cells()
+        if (most_rows is None or cell.n <= most_rows)
+        and (not only or any(part in cell.name for part in only))
+    ]  # fmt: skip
     for number in range(sets):  # of all cells, so that a run that is stopped has the same of each
-        for cell in cells():
-            if (most_rows and cell.n > most_rows) or (only and not any(part in cell.name for part in only)):
-                continue
+        for cell in chosen:
             if (cell.name, number) not in done:
                 line = json.dumps(one_set(cell, number, interval))
                 with path.open("a") as file:
