@@ -322,9 +322,6 @@ class PartitionedObjective(Likelihood):
     -6.931472
     """
 
-    def __init__(self, rows: PartitionedRows, form: Form, *, penalty: float = 0.0) -> None:
-        super().__init__(rows, form, penalty, *rows.shape)
-
     def _changed(self, rows: PartitionedRows, form: Form) -> PartitionedObjective:
         return PartitionedObjective(rows, form, penalty=self.penalty)
 
