@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
@@ -293,16 +294,33 @@ def _without_thousands(data: pd.DataFrame, how: Reading, leave: Collection[str])
         raise ValueError(
             f"--thousands and --decimal are both {decimal!r}; one mark has one meaning"
         )
-    pattern = _grouped(how.thousands, decimal)
     found = {}
     for name in data.columns.difference(list(leave)):
         if pdt.is_numeric_dtype(data[name].dtype):
             continue
-        texts = data[name].astype("string").str.strip()
-        if texts.str.fullmatch(pattern.pattern).fillna(True).all():
-            bare = texts.str.replace(f"[{_THOUSANDS[how.thousands]}]", "", regex=True)
-            found[name] = pd.to_numeric(bare.str.replace(decimal, ".", regex=False)).astype(float)
+        numbers = _numbers(data[name], how.thousands, decimal)
+        if numbers is not None:
+            found[name] = numbers
     return data.assign(**found)
+
+
+def _numbers(texts: pd.Series, mark: str, decimal: str) -> pd.Series | None:
+    """The numbers that a column of texts writes with marked thousands; None if one is not that.
+
+    All texts are looked at in one call, which a million rows need.
+    """
+    here = texts.notna().to_numpy()
+    lines = [str(text).strip() for text in texts[here]]
+    number = _grouped(mark, decimal)
+    if not all(map(number.fullmatch, lines[:_LOOK])):
+        return None
+    whole = "\n".join(lines)
+    if re.fullmatch(rf"(?:{number.pattern}(?:\n|\Z))*+", whole) is None:
+        return None
+    bare = whole.translate(str.maketrans(decimal, ".", _THOUSANDS[mark]))
+    found = np.full(len(texts), np.nan)
+    found[here] = np.array(bare.split("\n"), dtype=float) if lines else ()
+    return pd.Series(found, index=texts.index, name=texts.name)
 
 
 def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:
