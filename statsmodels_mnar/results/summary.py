@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _PROFILED = "profile intervals"
-_WALD = "Standard errors are Wald's; interval='wald' gives its intervals."
+_WALD = "Standard errors are Wald's; conf_int(interval='wald') gives its intervals."
 _NOTABLY = 1.02  # times the chi-squared quantile: less changes no printed digit that matters
 
 
