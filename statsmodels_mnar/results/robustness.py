@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logit
 
-from ..optimize.maximize import NEAR, maximize_batch
-from ..optimize.objective import Objective
+from ..optimize.maximize import maximize_batch
 from ..optimize.solution import Status
 from ..post.covariance import influence_covariance
 from ..post.dependence import Normalization
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 32  # refits in one batch
-_SAMPLE = 50_000  # rows that tell where the maximum of many more lies
 GRID = np.arange(-8, 9) / 10.0  # of the error correlation
 
 
@@ -296,12 +293,9 @@ def _refits(self: SelectionResults, normalizations: list[Normalization]) -> list
         ]
     )
     objective = models[0].objective(self._fit_info.penalty)
-    in_memory = isinstance(objective, Objective) and objective.rows.apart is None
     solutions = []
     for cut in range(0, len(models), _CHUNK):
         part = starts[cut : cut + _CHUNK]
-        if in_memory and objective.rows.n >= 2 * _SAMPLE:
-            part = _nearer(objective.sample(_SAMPLE), part, models[0].estimated)
         solutions += maximize_batch(objective, part, free=models[0].estimated)
     info = replace(self._fit_info, asked=None)
     kwds: dict[str, Any] = {}
@@ -312,17 +306,6 @@ def _refits(self: SelectionResults, normalizations: list[Normalization]) -> list
         type(self)(replace(info, model=model, solution=solution), self.cov_type, kwds)
         for model, solution in zip(models, solutions, strict=True)
     ]
-
-
-def _nearer(sample: Objective, starts: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Starts that are the maxima of a sample of the rows, where it has one.
-
-    They lie a few standard errors of all rows from the maxima sought, which saves about every
-    second evaluation.
-    """
-    found = maximize_batch(sample, starts, free=free, aim=NEAR)
-    reached = [solution.status.converged for solution in found]
-    return np.where(np.array(reached)[:, None], [solution.params for solution in found], starts)
 
 
 def _shifted(self: SelectionResults, delta: Floats, alpha: float) -> Sensitivity:

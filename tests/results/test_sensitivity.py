@@ -20,7 +20,6 @@ from statsmodels_mnar import (
     WeakIdentificationWarning,
 )
 from statsmodels_mnar.datasets import simulate_greene
-from statsmodels_mnar.results import robustness
 from statsmodels_mnar.results.inference import widened
 
 V = math.pi**2 / 3
@@ -391,12 +390,3 @@ def test_without_arguments_the_share_is_followed_over_error_correlations():
     same = results.sensitivity(error_corr=found.table.index, target="prevalence")
     pd.testing.assert_frame_equal(found.table, same.table)
     assert results.profile().param == "error_corr"
-
-
-def test_refits_that_start_from_a_sample_end_where_others_do(monkeypatch):
-    sim = simulate_greene(2_000, rng=1)
-    results = GreeneSelectionLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
-    table = results.sensitivity(error_corr=[-0.5, 0.0, 0.5]).table
-    monkeypatch.setattr(robustness, "_SAMPLE", 500)
-    sampled = results.sensitivity(error_corr=[-0.5, 0.0, 0.5]).table
-    pd.testing.assert_frame_equal(sampled, table, rtol=1e-7)
