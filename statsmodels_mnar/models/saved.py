@@ -258,7 +258,7 @@ def _text(source: str | Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not a file of results: it is not UTF-8 text") from error
+        raise ValueError(f"{_NOT} it is not UTF-8 text") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

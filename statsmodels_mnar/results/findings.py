@@ -20,13 +20,12 @@ from ..post.sensitivity import Identification, Sensitivity
 from . import shrinkage, summary
 from .drawing import event, indicators, variable_of
 from .effects import MarginalEffects
-from .robustness import sensitivity_along
+from .robustness import GRID, sensitivity_along
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
-GRID = np.arange(-8, 9) / 10.0  # of the error correlation
 _MOST = 6  # effects that are named in a sentence
 
 

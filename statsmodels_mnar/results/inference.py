@@ -64,7 +64,31 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
+    if np.isnan(test.statistic) and test.df and within_one_cluster(self):
+        test = replace(test, why="clustered errors do not hold for levels within one cluster")
     return _with_levels(self, test, found.directions)
+
+
+def within_one_cluster(results: SelectionResults) -> list[str]:
+    """The columns of both designs, such as levels of the groups, that one cluster alone has.
+
+    Their scores sum to zero in that cluster and are zero in the others, so that a covariance of
+    clusters takes them for known. Empty where the rows are not in memory.
+    """
+    return results._once("within_one_cluster", lambda: _within_one_cluster(results))
+
+
+def _within_one_cluster(results: SelectionResults) -> list[str]:
+    design = results.model.design
+    found = []
+    if not results._groups or isinstance(design, SavedDesign):
+        return []
+    for names, columns in ((design.outcome_names, design.X), (design.select_names, design.W)):
+        for name, column in zip(names, columns.T, strict=True):
+            rows = np.flatnonzero(column)
+            if len(rows) and any((way[rows] == way[rows[0]]).all() for way in results._groups):
+                found.append(name)
+    return list(dict.fromkeys(found))
 
 
 def _with_levels(self: SelectionResults, test: ExclusionTest, directions: Floats) -> ExclusionTest:

@@ -29,7 +29,7 @@ from statsmodels_mnar.datasets import simulate_interviewers
 OUTCOME = "y ~ np.cos(1.5 * x1) + x2"
 SELECT = "s ~ np.sin(1.5 * x1) + x2 + z"
 SD, CORR = 0.6, -0.6
-JOINT = 45  # sets for which the joint mode is computed too; its bias is seen in few
+JOINT = {40: 45, 400: 10}  # sets, by groups, for which the joint mode is computed too
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def one_set(cell: Cell, number: int, interval: str | None) -> dict[str, Any]:
             results = model.fit()
             found["seconds"] = time.process_time() - start
             found |= quantities(results, interval)
-            if number < JOINT:
+            if number < JOINT[cell.groups]:
                 joint = model.fit(dependence="joint")
                 found |= {f"{k} (joint)": v for k, v in quantities(joint, interval).items()}
             # What users do today: the share of consents on the interviewer's other rows.
