@@ -198,6 +198,8 @@ def marginal(
         along = full @ solution.hessian[:, outer.position]
         along[outer.position] = 1.0
         moves = np.vstack([moves, along])
+    if not np.isfinite(theta + moves).all():  # the information is singular
+        return None
     change = np.zeros(len(moves))
     if exact and effects is not None:
         assert isinstance(objective, Likelihood)
