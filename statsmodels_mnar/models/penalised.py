@@ -1,11 +1,12 @@
-"""Fits with penalised terms: penalties by the marginal likelihood, around the search of `fitting`.
+"""Fits with penalised terms: penalties by the marginal likelihood, around the fits of `search`.
 
 The penalties are first those of the two equations apart, where they cost little. With them held the
 dependence is held at zero, and from there penalties and dependence are moved to the maximum of the
 marginal likelihood. What integrating the coefficients out adds to the log-likelihood is then a
 function of the dependence alone; with it and the penalties held the maximum is searched as always,
 over all values of the dependence. Penalties and maximum belong together, so both are done again
-until the search finds that maximum itself.
+until the search finds that maximum itself. Where errors are perfectly correlated at the maximum, the
+penalties are those at an error correlation of 0.995.
 """
 
 from __future__ import annotations
@@ -174,19 +175,24 @@ def fit_penalised(
         model, solution = at
         if model._penalties is not None:
             values = model._penalties
+        bound = outer is not None and outer_of(model) is None
+        if bound:
+            model = self
         held = outer_of(model) and outer
+        climb, free = _climber(model, options, held), _integrated(model, held)
         objective = smoothed(model, values).objective(penalty)
-        climb = _climber(model, options, held)
-        solution, found = choose(
-            objective, solution, _integrated(model, held), blocks, values, climb, held
-        )
+        moved = held
+        if bound and held is not None:  # at it the likelihood of an effect has kinks
+            solution = climb(objective, _before_bound(objective, solution.params, held))
+            moved = None
+        solution, found = choose(objective, solution, free, blocks, values, climb, moved)
         values = found.values
         if outer is not None:  # at a bound too, where the dependence is no parameter any more
             found = replace(found, adjustment=_adjustment(self, values, solution, penalty))
         chosen = smoothed(self, values, found.adjustment)
         known = start_params
-        if held is not None and any(block.apart for block in blocks):
-            atcorr = model.parametrized.form.atcorr(solution.params[held.position :])
+        if moved is not None and any(block.apart for block in blocks):
+            atcorr = model.parametrized.form.atcorr(solution.params[moved.position :])
             if abs(atcorr) < _FARTHEST and _only_hump(found.adjustment, atcorr):
                 known = solution.params[model.estimated]  # no search, which would tear levels apart
         fit = chosen._fit_searched(known, "newton", penalty, options)
@@ -194,10 +200,20 @@ def fit_penalised(
             start = solution.params[model.estimated]
             again = smoothed(model, values, found.adjustment)
             fit = again._fit_searched(start, "newton", penalty, options)
-        if _same(fit, solution):
+        still = bound and outer_of(cast("SelectionModel", fit.model)) is None
+        if still or _same(fit, solution):
             return _with_effects(replace(fit, penalties=found))
         at = cast("SelectionModel", fit.model), fit.solution
     return _with_effects(replace(fit, penalties=replace(found, values=values, converged=False)))
+
+
+def _before_bound(objective: Objective, params: Floats, outer: Outer) -> Floats:
+    """Parameters at a bound, moved to where the marginal likelihood is still followed."""
+    form, last = objective.form, objective.n_coef
+    start = params.copy()
+    start[last] = outer.low if params[last] < 0.0 else outer.high
+    start[: objective.p] *= form.outcome_units(start[last:]) / form.outcome_units(params[last:])
+    return start
 
 
 def _with_effects(fit: Fit) -> Fit:

@@ -227,6 +227,20 @@ def test_time_of_the_joint_fit_is_a_tenth_of_gjrms(data):
     assert min(took) < 0.74
 
 
+def test_penalties_settle_where_errors_are_perfectly_correlated():
+    """Ten rows an interviewer say little of the dependence, and something of the effects."""
+    data = simulate_interviewers(400, groups=40, sd=0.6, error_corr=-0.6, rng=5).data
+    select = "s ~ np.sin(1.5 * x1) + x2 + z + re(interviewer)"
+    model = ProbitSelection.from_formula("y ~ np.cos(1.5 * x1) + x2", select, data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = model.fit()
+    assert results.status.boundary
+    assert results.rho < -0.99
+    assert not any(issubclass(each.category, ConvergenceWarning) for each in caught)
+    assert 0.4 < results.penalised_terms().sd.iloc[0] < 0.9
+
+
 @pytest.mark.full
 def test_a_joint_mode_without_a_maximum_says_so_and_has_a_table():
     """Five rows an interviewer: the joint mode runs to perfectly correlated errors."""
