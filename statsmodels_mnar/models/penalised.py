@@ -5,8 +5,8 @@ dependence is held at zero, and from there penalties and dependence are moved to
 marginal likelihood. What integrating the coefficients out adds to the log-likelihood is then a
 function of the dependence alone; with it and the penalties held the maximum is searched as always,
 over all values of the dependence. Penalties and maximum belong together, so both are done again
-until the search finds that maximum itself. Where errors are perfectly correlated at the maximum, the
-penalties are those at an error correlation of 0.995.
+until the search finds that maximum itself. Where errors are perfectly correlated at the maximum,
+the penalties are those at an error correlation of 0.995.
 """
 
 from __future__ import annotations
