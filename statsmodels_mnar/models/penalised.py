@@ -43,8 +43,7 @@ _ROUNDS = 4  # of a search and the penalties at its maximum
 _SAME = 1e-3  # standard errors by which two maxima may differ
 _FARTHEST = 3.0  # atanh of the error correlation up to which the marginal likelihood is followed
 _NEARLY = 1e-4  # standard errors to the maxima between which the adjustment is interpolated
-_TRIED = np.array([-2.5, -1.7, -1.0, -0.4, 0.0, 0.4, 1.0, 1.7, 2.5])  # atanh(error_corr)
-_NEIGHBOUR = 0.5  # the same, beyond which another hump may lie
+_BESIDE = 0.1  # atanh of the error correlation about a maximum where either may be
 _SOME_LEVELS = 1_000  # on which the estimation begins where there are four times as many
 _ROUGHLY = 0.05  # slope of the marginal likelihood at which penalties of the equations apart end
 
@@ -186,8 +185,10 @@ def fit_penalised(
             found = replace(found, adjustment=_adjustment(self, values, solution, penalty))
         chosen = smoothed(self, values, found.adjustment)
         known = start_params
-        if held is not None and _only_hump(chosen, solution, penalty):
-            known = solution.params[model.estimated]
+        if held is not None and any(block.apart for block in blocks):
+            atcorr = model.parametrized.form.atcorr(solution.params[held.position :])
+            if abs(atcorr) < _FARTHEST and _only_hump(found.adjustment, atcorr):
+                known = solution.params[model.estimated]  # no search, which would tear levels apart
         fit = chosen._fit_searched(known, "newton", penalty, options)
         if not _as_high(fit, solution, model, found, penalty):  # no fit is below a point seen
             start = solution.params[model.estimated]
@@ -274,30 +275,14 @@ def _adjustment(
     return None if found is None else tilted(found, objective, solution)
 
 
-def _only_hump(self: SelectionModel, solution: Solution, penalty: float) -> bool:
-    """Whether, on a part of many levels, the likelihood is largest where it was maximised.
-
-    The search among samples of rows, which tear levels apart, is then left out.
-    """
-    objective = self.objective(penalty)
-    apart, adjustment = objective.rows.apart, objective.rows.adjustment
-    if apart is None or apart.count < 4 * _SOME_LEVELS or adjustment is None:
+def _only_hump(adjustment: Adjustment | None, atcorr: float) -> bool:
+    """Whether the likelihood rises up to this dependence and falls beyond it, knot by knot."""
+    if adjustment is None or adjustment.profile is None:
         return False
-    share = _SOME_LEVELS / apart.count
-    part = objective.sample_levels(_SOME_LEVELS)
-    part = part.smoothed(part.rows.smoothing, replace(adjustment, values=share * adjustment.values))
-    form, last = objective.form, objective.n_coef
-    there = form.atcorr(solution.params[last:])
-    places = form.at_corr(np.append(_TRIED, there))
-    assert places is not None
-    starts = np.tile(solution.params, (len(places), 1))
-    starts[:, last] = places
-    free = self.estimated
-    free[last] = False
-    chunks = maximize_many(part, starts, free=free, aim=_NEARLY)
-    values = np.array([each.value for chunk in chunks for each in chunk])
-    far = np.abs(_TRIED - there) > _NEIGHBOUR
-    return bool(abs(there) < _FARTHEST and values[:-1][far].max(initial=-np.inf) < values[-1])
+    rises = np.diff(adjustment.profile + adjustment.values)
+    middle = 0.5 * (adjustment.knots[1:] + adjustment.knots[:-1])
+    beside = np.abs(middle - atcorr) < _BESIDE
+    return bool(np.all(beside | ((rises > 0.0) == (middle < atcorr))))
 
 
 def _on_some_levels(

@@ -62,6 +62,7 @@ class Adjustment:
     knots: Floats  # (m,) u, ascending
     values: Floats  # (m,)
     unit: float | None  # of a loading, which is unit * sinh(u); None where the parameter is u
+    profile: Floats | None = None  # (m,) the log-likelihood to which they were added
     spline: CubicSpline = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

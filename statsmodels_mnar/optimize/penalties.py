@@ -527,7 +527,7 @@ def adjustment_of(
     climb : callable
         (B, P) starts, whose dependence stays -> the maxima in the other parameters.
     times : float
-        What is found is multiplied by, where the objective is that of a part of the levels.
+        By what sums over levels are multiplied, where the objective is that of a part of them.
     """
     form, last = objective.form, objective.n_coef
     reach = _CLOSE * np.arange(-2.0, 3.0)
@@ -543,15 +543,15 @@ def adjustment_of(
     starts[:, : objective.p] *= (units / form.outcome_units(solution.params[last:]))[:, None]
     starts[:, last] = places
     directions = shrunk_directions(blocks, len(solution.params))
-    values = []
+    values, profile = [], []
     for found in climb(objective, starts):
         sign, size = np.linalg.slogdet(directions.T @ -found.hessian @ directions)
         if sign <= 0.0 or not ended_well(found):
             return None
         values.append(-0.5 * (size + times * found.apart))
-    return Adjustment(
-        form.kind, knots, np.array(values), None if form.kind == "probit" else float(unit[0])
-    )
+        profile.append(times * found.value)
+    size_of = None if form.kind == "probit" else float(unit[0])
+    return Adjustment(form.kind, knots, np.array(values), size_of, np.array(profile))
 
 
 def tilted(adjustment: Adjustment, objective: Objective, solution: Solution) -> Adjustment:

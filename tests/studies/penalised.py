@@ -29,6 +29,7 @@ from statsmodels_mnar.datasets import simulate_interviewers
 OUTCOME = "y ~ np.cos(1.5 * x1) + x2"
 SELECT = "s ~ np.sin(1.5 * x1) + x2 + z"
 SD, CORR = 0.6, -0.6
+JOINT = {40: 45, 400: 10}  # sets, by groups, for which the joint mode is computed too
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def one_set(cell: Cell, number: int, interval: str | None) -> dict[str, Any]:
             results = model.fit()
             found["seconds"] = time.process_time() - start
             found |= quantities(results, interval)
-            joint = model.fit(dependence="joint")
-            found |= {f"{k} (joint)": v for k, v in quantities(joint, interval).items()}
+            if number < JOINT[cell.groups]:
+                joint = model.fit(dependence="joint")
+                found |= {f"{k} (joint)": v for k, v in quantities(joint, interval).items()}
             # What users do today: the share of consents on the interviewer's other rows.
             rest = data.groupby("interviewer").s.transform("sum") - data.s
             size = data.groupby("interviewer").s.transform("size") - 1
@@ -108,15 +110,18 @@ def quantities(results: Any, how: str | None) -> dict[str, tuple[float, float, f
 
 
 def run(
-    path: Path, sets: int, most_rows: int | None, only: str | None, interval: str | None
+    path: Path, sets: int, most_rows: int | None, only: list[str], interval: str | None
 ) -> None:
     done = set()
     if path.exists():
         done = {(line["cell"], line["number"]) for line in map(json.loads, path.open())}
+    chosen = [
+        cell for cell in cells()
+        if (most_rows is None or cell.n <= most_rows)
+        and (not only or any(part in cell.name for part in only))
+    ]  # fmt: skip
     for number in range(sets):  # of all cells, so that a run that is stopped has the same of each
-        for cell in cells():
-            if (most_rows and cell.n > most_rows) or (only and only not in cell.name):
-                continue
+        for cell in chosen:
             if (cell.name, number) not in done:
                 line = json.dumps(one_set(cell, number, interval))
                 with path.open("a") as file:
@@ -134,13 +139,14 @@ def table(path: Path) -> pd.DataFrame:
             name for name in kept[0] if isinstance(kept[0][name], list)
         ] if kept else []  # fmt: skip
         for name in names:
-            truth = np.array([line["truth"][name.split(" ")[0]] for line in kept])
-            estimate, low, high = np.array([line[name] for line in kept], dtype=float).T
+            found = [line for line in kept if name in line]
+            truth = np.array([line["truth"][name.split(" ")[0]] for line in found])
+            estimate, low, high = np.array([line[name] for line in found], dtype=float).T
             error = estimate - truth
             known = np.isfinite(low)
             rows.append(
                 {
-                    "cell": cell, "quantity": name, "sets": len(kept),
+                    "cell": cell, "quantity": name, "sets": len(found),
                     "failed": len(own) - len(kept),
                     "always": np.mean([line["always"] for line in own]),
                     "mean": estimate.mean(), "bias": error.mean(),
@@ -192,7 +198,7 @@ def main() -> None:
     runs.add_argument("path", type=Path)
     runs.add_argument("--sets", type=int, default=400)
     runs.add_argument("--most-rows", type=int)
-    runs.add_argument("--only")
+    runs.add_argument("--only", nargs="+", default=[], help="parts of the names of cells")
     runs.add_argument("--interval", choices=["wald", "profile"], help="by default the fit's own")
     commands.add_parser("table").add_argument("path", type=Path)
     commands.add_parser("laplace")
