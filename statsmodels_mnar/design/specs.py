@@ -138,8 +138,8 @@ def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[n
     ``I(y > 3)`` is False for a missing y if evaluated on all rows, and unknown in truth.
     """
     assert formula.lhs is not None
-    if formula.lhs in formula.lhs_columns and frame[formula.lhs].dtype == np.float64:
-        values = frame[formula.lhs].to_numpy()
+    if formula.lhs in formula.lhs_columns and _is_number(frame[formula.lhs].dtype):
+        values = frame[formula.lhs].to_numpy(dtype=float)
         known = ~np.isnan(values)
         return values[known], known
     known = frame[list(formula.lhs_columns)].notna().all(axis=1).to_numpy()
