@@ -21,6 +21,7 @@ from .models import BiasCorrLogit, GreeneSelectionLogit, ProbitSelection
 from .optimize.maximize import OPTIMIZERS
 from .post.covariance import ESTIMATORS
 from .post.prediction import INDICES, WHICH
+from .results.drawing import event, variable_of
 from .results.report import SUFFIXES, check_path
 from .tools import written_whole
 
@@ -43,10 +44,10 @@ _FILES = (
 
 _EXAMPLES = """\
 examples:
-  statsmodels-mnar fit loans.csv "default ~ income + age" "approved ~ income + age + officer"
+  statsmodels-mnar fit loans.csv "default ~ income + age" "approved ~ income + age + C(officer)"
   statsmodels-mnar fit loans.parquet "default ~ np.log(income)" "~ np.log(income) + C(officer)" \\
       --groups branch --out report.html --out report.json
-  statsmodels-mnar fit loans.xlsx "default ~ income" "approved ~ income + officer" \\
+  statsmodels-mnar fit loans.xlsx "default ~ income" "approved ~ income + C(officer)" \\
       --model biascorr
 
 A selection formula without a left side, "~ x + z", means "the outcome is observed". Formulas may
@@ -65,6 +66,22 @@ _ADVICE = (
     (r"cov_type='(\w+)'", r"--cov-type \1"),
     (r"missing='(\w+)'", r"--missing \1"),
     (r"device='(\w+)'", r"--device \1"),
+    (
+        r"neither a column of data nor a name in the calling scope",
+        "not a column of the data",
+    ),
+    (
+        r"look at others with sensitivity\(error_corr=\.\.\.\)",
+        "the page of --out report.html shows others",
+    ),
+    (
+        r"Replace what means missing by NaN and convert the column with pandas\.to_numeric",
+        "If such a text means that the value is missing, name it with --na",
+    ),
+    (
+        r"Convert numbers with pandas\.to_numeric",
+        "Write numbers without letters and signs such as that of a currency",
+    ),
 )
 
 
@@ -87,7 +104,13 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     The parser sets ``run``, a function of the parsed arguments that returns a text, or a text and
     an exit code. Mistakes of users end with a message and exit code 2, without a traceback.
     """
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    if rest:
+        parser.error(
+            f"not understood: {' '.join(rest)}. File names and formulas with spaces need quotation "
+            'marks around them, as in "my loans.csv"; '
+            f"{parser.prog} {args.command} --help lists the options"
+        )
 
     def say_warning(message: Warning | str, *where: Any, **options: Any) -> None:
         print(f"{parser.prog}: warning: {in_options(str(message))}", file=sys.stderr)
@@ -116,6 +139,7 @@ def add_fit(commands: Any) -> None:
     """The parser of ``fit``."""
     parser = commands.add_parser(
         "fit",
+        usage="%(prog)s [options] data formula select_formula",
         help="fit a model to a file and write a report",
         description="Fit a selection model to a file, print its summary and write reports.",
         epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
@@ -184,11 +208,18 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         help="mark of thousands in a CSV file, as in 1.234,56 (default: none)",
     )  # fmt: skip
     parser.add_argument("--encoding", help="of a CSV file, such as cp1252 (default: utf-8)")
+    parser.add_argument(
+        "--na", action="append", default=[], metavar="TEXT",
+        help="a text that means a missing value in a CSV file, such as k.A.; several times "
+        "(empty fields, NA and n/a do anyway)",
+    )  # fmt: skip
     parser.add_argument("--sheet", help="of an Excel file, by name or number (default: the first)")
 
 
 def _reading(args: argparse.Namespace) -> Reading:
-    return Reading(args.sep, args.decimal, args.thousands, args.encoding, args.sheet)
+    return Reading(
+        args.sep, args.decimal, args.thousands, args.encoding, args.sheet, tuple(args.na)
+    )
 
 
 def run_fit(args: argparse.Namespace) -> tuple[str, int]:
@@ -208,11 +239,37 @@ def run_fit(args: argparse.Namespace) -> tuple[str, int]:
     how = _covariance(args, data)
     if args.penalty is not None:
         how["penalty"] = args.penalty
-    results = _model(args, data).fit(method=args.method, maxiter=args.maxiter, disp=progress, **how)
+    model = _model(args, data)
+    for note in _notes(model.design, data):
+        print(f"statsmodels-mnar: note: {note}", file=sys.stderr)
+    results = model.fit(method=args.method, maxiter=args.maxiter, disp=progress, **how)
     for path in args.out:
         results.report(path, title=args.title, alpha=args.alpha, figures=figures, progress=progress)
     text = "" if args.quiet else str(results.summary(alpha=args.alpha))
     return text, 0 if results.converged else NOT_CONVERGED
+
+
+def _notes(design: Any, data: pd.DataFrame) -> Iterator[str]:
+    """What was done to the rows that a user may not expect."""
+    gone = design.dropped.missing
+    if gone:
+        yield f"{gone:,} of {len(data):,} rows have a missing value and are left out"
+    for name, rows in ((design.outcome_name, design.labelled), (design.select_name, slice(None))):
+        column = variable_of(name)
+        if column not in data or event(name) == f"{name} = 1":  # not made of text
+            continue
+        counts = data[column].iloc[design.kept[rows]].value_counts()
+        others = [
+            f"{level!r} ({count:,} rows)"
+            for level, count in counts.items()
+            if event(name) not in (f"{column} = '{level}'", f'{column} = "{level}"')
+        ]
+        if len(others) > 1:
+            yield (
+                f"{event(name)} counts as 1, and {', '.join(others[:6])}"
+                f"{', ...' * (len(others) > 6)} count as 0. Where one of these means that "
+                f"{column} is not known, name it with --na"
+            )
 
 
 def _check_alpha(alpha: float) -> None:
@@ -288,7 +345,7 @@ _SCORES = (".csv", ".tsv", ".parquet")
 
 _PREDICT_EXAMPLES = """\
 examples:
-  statsmodels-mnar fit loans.csv "default ~ income" "approved ~ income + officer" --out fit.json
+  statsmodels-mnar fit loans.csv "default ~ income" "approved ~ income + C(officer)" --out fit.json
   statsmodels-mnar predict fit.json new.csv --out scored.csv
   statsmodels-mnar predict fit.json new.csv --which mean-unselected --interval --keep id
 
@@ -306,8 +363,9 @@ def add_predict(commands: Any) -> None:
     """The parser of ``predict``."""
     parser = commands.add_parser(
         "predict",
+        usage="%(prog)s [options] results data",
         help="predict for the rows of a file from what fit wrote",
-        description="Add predicted probabilities to the rows of a file. Large files are read in "
+        description="Add predicted probabilities to the rows of a file. Large files are read in\n"
         "parts; the columns needed are those of the formulas that the probability depends on.",
         epilog=f"{_PREDICT_EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -341,12 +399,20 @@ def run_predict(args: argparse.Namespace) -> str:
     if args.out is not None:
         check_path(args.out, _SCORES)
     _check_alpha(args.alpha)
-    results = from_json(Path(args.results))
+    try:
+        results = from_json(Path(args.results))
+    except FileNotFoundError:
+        raise ValueError(f"{args.results}: no such file") from None
+    except ValueError as error:
+        raise ValueError(
+            f"{args.results}: {error}. The first argument of predict is the .json file that "
+            "fit --out fit.json wrote"
+        ) from None
     if results.model.design.outcome_spec is None:
         raise ValueError(
             f"{args.results}: has no record of what its formulas learned, because they use "
-            "penalised terms or functions of their own, or the file is of version 0.1; predict in "
-            "Python with from_json(..., model=)"
+            "functions of their own, or the file is of version 0.1; predict in Python with "
+            "from_json(..., model=)"
         )
     wanted = list(dict.fromkeys(args.which or ["mean"]))
     if "all" in wanted:

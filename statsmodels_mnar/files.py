@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
@@ -49,6 +50,7 @@ class Reading:
     thousands: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    missing: tuple[str, ...] = ()  # texts that mean a missing value, besides pandas' own
 
 
 def read_table(path: str, how: Reading | None = None) -> pd.DataFrame:
@@ -176,7 +178,10 @@ def manner_of(path: str, how: Reading) -> tuple[str, str]:
         with open(path, "rb") as file:
             marked = file.read(3) == codecs.BOM_UTF8  # by which Excel knows UTF-8
         encoding = "utf-8-sig" if marked else encoding
-    return text.separator(how.sep), encoding
+    try:
+        return text.separator(how.sep), encoding
+    except UnicodeDecodeError as error:
+        raise ValueError(_no_text(path, how, error)) from None
 
 
 def _read_csv(
@@ -184,7 +189,7 @@ def _read_csv(
 ) -> Iterator[pd.DataFrame]:
     text = _Text(path, how.encoding, sys.stdin.read() if path == "-" else None)
     if text.held is None and not text.compressed:
-        _check_beginning(path)
+        _check_beginning(path, how)
     sep = how.sep or ","
     try:
         sep = text.separator(how.sep)
@@ -192,7 +197,7 @@ def _read_csv(
         with text.lines() as lines:
             found: Any = pd.read_csv(
                 lines, sep=sep, decimal=how.decimal or ".", dtype=types, low_memory=False,
-                chunksize=rows,
+                chunksize=rows, na_values=list(how.missing),
             )  # fmt: skip
             for number, chunk in enumerate([found] if rows is None else found):
                 if how.thousands is not None:
@@ -230,9 +235,15 @@ def _found_separator(lines: list[str]) -> str:
     return best
 
 
-def _check_beginning(path: str) -> None:
+def _check_beginning(path: str, how: Reading) -> None:
     with open(path, "rb") as file:
         start = file.read(16)
+    encoding = (how.encoding or "utf").lower()
+    if start.startswith(codecs.BOM_UTF8) and not encoding.startswith(("utf", "u8")):
+        raise ValueError(
+            f"{path}: begins with the mark of UTF-8, so its letters would be garbled in "
+            f"{how.encoding}; leave --encoding out"
+        )
     for bytes_, kind, suffix in _BEGINNINGS:
         if start.startswith(bytes_):
             raise ValueError(
@@ -293,16 +304,35 @@ def _without_thousands(data: pd.DataFrame, how: Reading, leave: Collection[str])
         raise ValueError(
             f"--thousands and --decimal are both {decimal!r}; one mark has one meaning"
         )
-    pattern = _grouped(how.thousands, decimal)
     found = {}
     for name in data.columns.difference(list(leave)):
         if pdt.is_numeric_dtype(data[name].dtype):
             continue
-        texts = data[name].astype("string").str.strip()
-        if texts.str.fullmatch(pattern.pattern).fillna(True).all():
-            bare = texts.str.replace(f"[{_THOUSANDS[how.thousands]}]", "", regex=True)
-            found[name] = pd.to_numeric(bare.str.replace(decimal, ".", regex=False)).astype(float)
+        numbers = _numbers(data[name], how.thousands, decimal)
+        if numbers is not None:
+            found[name] = numbers
     return data.assign(**found)
+
+
+def _numbers(texts: pd.Series, mark: str, decimal: str) -> pd.Series | None:
+    """The numbers that a column of texts writes with marked thousands; None if one is not that.
+
+    All texts are looked at in one call, which a million rows need.
+    """
+    here = texts.notna().to_numpy()
+    lines = [str(text).strip() for text in texts[here]]
+    number = _grouped(mark, decimal)
+    if not all(map(number.fullmatch, lines[:_LOOK])):
+        return None
+    whole = "\n".join(lines)
+    if whole.count("\n") != max(len(lines) - 1, 0):  # line breaks within quotes
+        return None
+    if re.fullmatch(rf"(?:{number.pattern}(?:\n|\Z))*+", whole) is None:
+        return None
+    bare = whole.translate(str.maketrans(decimal, ".", _THOUSANDS[mark]))
+    found = np.full(len(texts), np.nan)
+    found[here] = np.array(bare.split("\n"), dtype=float) if lines else ()
+    return pd.Series(found, index=texts.index, name=texts.name)
 
 
 def _check_fields(lines: Iterable[str], sep: str, path: str) -> None:

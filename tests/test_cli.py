@@ -304,7 +304,7 @@ FILES = [
     ("bad.xlsx", "bad.xlsx: not an Excel file"),
 ]
 EQUATIONS = [
-    (("y ~ x1 + nope", FORMULAS[1]), "uses 'nope', which is neither a column of data"),
+    (("y ~ x1 + nope", FORMULAS[1]), "uses 'nope', which is not a column of the data"),
     (("y ~ x1 + nope", FORMULAS[1]), "the columns are x1, x2, z, s, y, branch"),
     (("y ~ x1 +", FORMULAS[1]), "cannot evaluate 'y ~ x1 +'"),
     (("y x1", FORMULAS[1]), "must have one '~'"),
@@ -444,6 +444,83 @@ def test_without_out_predictions_are_printed_and_gaps_are_counted(fitted, here, 
     assert "5 of 1,000 rows have a missing covariate" in said
 
 
+def test_effects_of_levels_and_curves_are_in_the_file(here, data, tmp_path):
+    formulas = "y ~ smooth(x1) + x2", "s ~ x1 + z + re(branch)"
+    direct = ProbitSelection.from_formula(*formulas, data).fit()
+    direct.to_json(here / "terms.json")
+    out = tmp_path / "scored.csv"
+    assert main(["predict", "terms.json", "data.csv", "--which", "p11", "--out", str(out)]) == 0
+    scored = pd.read_csv(out)
+    np.testing.assert_allclose(scored["p11"], direct.predict(data, which="p11"), atol=1e-6)
+
+
+LENDER = pd.DataFrame(
+    {
+        "Einkommen": ["1200", "k.A.", *map(str, range(900, 998))],
+        "Alter": [*range(20, 60)] * 2 + [*range(30, 50)],
+        "Ausfall": ["ja", "nein", "offen", "nein", "ja"] * 20,
+        "Filiale": [*range(4)] * 25,
+    }
+)
+
+
+@pytest.fixture
+def lender(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    LENDER.to_csv("lender.csv", index=False)
+
+    def fit_lender(formula, *options, select="~ Alter + C(Filiale)"):
+        return main(["fit", "lender.csv", formula, select, "--quiet", *options])
+
+    return fit_lender
+
+
+def test_a_text_that_means_missing_is_named_and_then_read_as_that(lender, capsys):
+    formula = "I(Ausfall == 'ja') ~ Einkommen"
+    assert lender(formula) == 2
+    check_message("has numbers and the text 'k.A.' (1 row). If such a text means", capsys)
+    assert lender(formula.replace("Einkommen", "np.log(Einkommen)")) == 2
+    check_message("Einkommen has the text 'k.A.' (1 row)", capsys)
+    assert lender(formula, "--na", "k.A.", "--na", "offen") == 0
+    said = capsys.readouterr().err
+    assert "note: 1 of 100 rows have a missing value and are left out" in said
+    assert "count as 0" not in said
+
+
+def test_levels_that_count_as_zero_are_said(lender, capsys):
+    lender("I(Ausfall=='ja') ~ Alter")
+    said = capsys.readouterr().err
+    assert "Ausfall = 'ja' counts as 1, and 'nein' (40 rows), 'offen' (20 rows) count as 0" in said
+    assert "--na" in said
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("I(Ausfall == 'ja') ~ alter", "Did you mean Alter?"),
+        ("I(Ausfall == ja) ~ Alter", "Write 'ja' with quotation marks"),
+        ("I(Ausfall = 'ja') ~ Alter", "Write == to compare"),
+        ("I(Ausfall == 'ja') ~ Alter Filiale", "invalid syntax."),
+    ],
+)
+def test_slips_in_formulas_are_answered(formula, message, lender, capsys):
+    assert lender(formula) == 2
+    check_message(message, capsys)
+
+
+def test_names_with_spaces_need_quotation_marks(here, capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "my", "loans.csv", "y ~ x1", "s ~ x1 + z"])
+    said = capsys.readouterr().err
+    assert "not understood: s ~ x1 + z" in said and "quotation marks" in said
+
+
+def test_letters_are_not_garbled_by_a_wrong_encoding(lender, capsys):
+    LENDER.to_csv("lender.csv", index=False, encoding="utf-8-sig")
+    assert lender("I(Ausfall == 'ja') ~ Alter", "--encoding", "cp1252") == 2
+    check_message("begins with the mark of UTF-8", capsys)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -467,6 +544,18 @@ def test_results_without_a_record_of_formulas_say_so(fitted, here, capsys):
     (here / "old.json").write_text(json.dumps(record))
     assert main(["predict", "old.json", "data.csv"]) == 2
     check_message("has no record of what its formulas learned", capsys)
+
+
+@pytest.mark.parametrize("name", ["german.csv", "page.html", "nowhere.json"])
+def test_a_file_that_is_no_fit_is_named(name, german, here, capsys):
+    (here / "page.html").write_text("<!doctype html>")
+    assert main(["predict", name, "data.csv"]) == 2
+    check_message(f"{name}: n", capsys)
+
+
+def test_an_encoding_that_new_data_need_is_said(fitted, german, here, tmp_path, capsys):
+    assert predict("german.csv", "--out", str(tmp_path / "scored.csv")) == 2
+    check_message("german.csv: not a text file in UTF-8", capsys)
 
 
 # -- advice ----------------------------------------------------------------------------------------

@@ -19,17 +19,19 @@ from pandas.api import types as pdt
 from patsy.build import design_matrix_builders
 from statsmodels.formula._manager import FormulaManager
 
-from ..errors import DesignError, NotInMemoryError, listing
+from ..errors import DesignError, NotInMemoryError
 from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
 from .formula import (
     Formula,
+    Wanted,
     by_row,
     column_coded,
     errors_named,
     factor_codes,
     names_read,
     names_used,
+    of_columns,
     parse,
 )
 from .specs import (
@@ -43,6 +45,14 @@ from .specs import (
     evaluate_left,
     readable,
     terms_across_rows,
+)
+from .terms import (
+    Chunks,
+    PenalisedTerm,
+    all_columns,
+    learn_terms,
+    level_codes,
+    names_with,
 )
 from .values import (
     Dropped,
@@ -95,18 +105,13 @@ class PartitionedDesign:
     sketch: Design  # a few rows with the inner products of all labelled and all unlabelled rows
     n_partitions: int
     has_constant: bool  # the outcome design spans one
-    penalised: tuple[Any, ...] = ()  # terms, of which rows in partitions have none
-    levels: None = None
+    penalised: tuple[PenalisedTerm, ...] = ()
+    levels: None = None  # which the rows have, where they are
 
     @property
     def nobs(self) -> int:
         """Number of rows."""
         return self.counts.rows
-
-    @property
-    def unpenalised(self) -> PartitionedDesign:
-        """See `Design`."""
-        return self
 
     @property
     def counted(self) -> PartitionedDesign:
@@ -234,6 +239,13 @@ class Recipe:
         return selection_name(self.outcome, self.select)
 
     @property
+    def penalised(self) -> tuple[Wanted | PenalisedTerm, ...]:
+        """The penalised terms, as they were asked for or as they were learnt."""
+        if self.specs is None:
+            return (*self.outcome.penalised, *self.select.penalised)
+        return (*self.specs[0].penalised, *self.specs[1].penalised)
+
+    @property
     def weight_kind(self) -> WeightKind | None:
         kinds: tuple[WeightKind, ...] = ("freq_weights", "prob_weights")
         return next((kind for kind in kinds if self.columns_by_role.get(kind)), None)
@@ -267,12 +279,11 @@ class Recipe:
         if any("C" in {*columns, *f.namespace} for f in formulas):  # a function of the user's
             return set()
         codes = set().union(*(factor_codes(f.rhs, "patsy") for f in formulas))
-        read = {code: set().union(*names_read([code])) for code in codes}
-        return {
-            name
-            for name in columns
-            if all(column_coded(code, columns) == name for code in codes if name in read[code])
-        }
+        coded: dict[str, set[str | None]] = {}  # what the factors that read a column code
+        for code in codes:
+            for name in set().union(*names_read([code])):
+                coded.setdefault(name, set()).add(column_coded(code, columns))
+        return {name for name in columns if coded.get(name) == {name}}
 
     def _check_left(self, frame: pd.DataFrame) -> None:
         """Refuse left sides that depend on other rows, as ``I(y > y.median())`` does."""
@@ -337,6 +348,28 @@ class Recipe:
             check_columns(spec.formula, len(spec.column_names), most, {})
         return replace(known, specs=(specs[0], specs[1]))
 
+    def learn_terms(self, chunks: Chunks) -> Recipe:
+        """The recipe with the penalised terms; ``chunks`` calls :meth:`on_rows` of each chunk."""
+        assert self.specs is not None
+        starts = len(self.specs[0].column_names), len(self.specs[1].column_names)
+        wanted = self.outcome.penalised, self.select.penalised
+        outcome, select = (
+            replace(spec, column_names=names_with(spec.column_names, terms), penalised=terms)
+            for spec, terms in zip(self.specs, learn_terms(wanted, starts, chunks), strict=True)
+        )
+        return replace(self, specs=(outcome, select))
+
+    def on_rows(self, frame: pd.DataFrame, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(frames, selected, *args)`` of the chunk's rows that are used."""
+        assert self.specs is not None
+        _, s, keep, _ = self._read(frame)
+        rows, selected = frame[keep], s[keep] == 1
+        for formula, spec in zip((self.outcome, self.select), self.specs, strict=True):
+            if not of_columns(formula):  # whose terms may be missing where their columns are not
+                whole = ~np.isnan(self._matrix(spec, rows)).any(axis=1)
+                rows, selected = rows[whole], selected[whole]
+        return function((rows, rows), selected, *args)
+
     def _complete(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Complete rows from which formulas learn."""
         names = list(dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns))
@@ -396,6 +429,10 @@ class Recipe:
             weights=weights,
             weight_kind=kind,
             dropped=dropped,
+            penalised=(*self.specs[0].penalised, *self.specs[1].penalised),
+            levels=level_codes(
+                (*self.specs[0].penalised, *self.specs[1].penalised), frame.iloc[kept]
+            ),
         )
 
     def _matrix(self, spec: FormulaSpec, rows: pd.DataFrame) -> Floats:
@@ -406,7 +443,11 @@ class Recipe:
             with errors_named(spec.formula):
                 matrix = evaluate_again(spec, frame)
             check_alone(terms_across_rows(spec, matrix, frame), spec.formula, IN_PARTITIONS)
-            design[matrix.index] = matrix.to_numpy(dtype=float)
+            ordinary = matrix.shape[1]
+            design[matrix.index, :ordinary] = matrix.to_numpy(dtype=float)
+            if spec.penalised:
+                own = all_columns(spec.penalised, rows.iloc[matrix.index])
+                design[matrix.index, ordinary:] = own
         return design
 
 
@@ -573,10 +614,4 @@ def recipe_from_formula(
     select, _ = parse(select_formula, nothing, env, engine, "select_formula")
     if outcome.lhs is None:
         raise DesignError(f"formula needs an outcome on its left, as in 'y ~ x'; got {formula!r}.")
-    if outcome.penalised or select.penalised:
-        names = [term.name for term in (*outcome.penalised, *select.penalised)]
-        raise NotInMemoryError(
-            f"{listing(names)}: penalised terms are fitted in memory, and these data are in "
-            "partitions. Read the columns of the formulas into a DataFrame, or a sample of rows."
-        )
     return Recipe(outcome, select, missing, roles)

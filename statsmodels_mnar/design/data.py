@@ -22,11 +22,11 @@ from .terms import (
     PenalisedTerm,
     Terms,
     all_columns,
-    learn_all,
+    learn_terms,
     level_codes,
+    names_with,
     plain_values,
     read_terms,
-    set_apart,
 )
 from .values import (
     Dropped,
@@ -486,13 +486,8 @@ def _learnt(
     s: Floats,
 ) -> tuple[tuple[PenalisedTerm, ...], tuple[PenalisedTerm, ...]]:
     """Learn the penalised terms of the two equations on complete rows, from a frame for each."""
-    outcome, select = (len(matrix.T) for matrix in matrices)
-    everywhere = np.ones(len(s), dtype=bool)
-    return set_apart(
-        learn_all(wanted[0], frames[0], "outcome", outcome, s == 1),
-        learn_all(wanted[1], frames[1], "select", select, everywhere),
-        len(s),
-    )
+    starts = matrices[0].shape[1], matrices[1].shape[1]
+    return learn_terms(wanted, starts, lambda function, *args: [function(frames, s == 1, *args)])
 
 
 def _with_columns(
@@ -501,8 +496,7 @@ def _with_columns(
     """Add the columns of penalised terms."""
     if not terms:
         return matrix, names
-    names = (*names, *(name for term in terms for name in term.names))
-    return np.hstack([matrix, all_columns(terms, frame)]), names
+    return np.hstack([matrix, all_columns(terms, frame)]), names_with(names, terms)
 
 
 def selection_name(outcome: Formula, select: Formula) -> str:

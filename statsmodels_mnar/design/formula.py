@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,15 +93,26 @@ def parse(
                 else:
                     namespace[name] = _own(value)
             elif name in quoted or name not in known:
-                numpy = isinstance(getattr(np, name, None), np.ufunc) and f" Write np.{name}(...)."
+                advice = _advice_on(name, formula, data.columns)
                 raise DesignError(
                     f"{argument} {formula!r} uses {name!r}, which is neither a column of data nor "
                     f"a name in the calling scope; the columns are {listing(data.columns, 20)}."
-                    f"{numpy or ''}{quote}"
+                    f"{advice}{quote}"
                 )
         columns.append(tuple(side))
     read = tuple(sorted({*columns[1], *(term.column for term in penalised)}))
     return Formula(lhs, rhs, columns[0], read, namespace, engine, penalised), borrowed
+
+
+def _advice_on(name: str, formula: str, columns: Iterable[Any]) -> str:
+    """What somebody who wrote an unknown name probably meant; empty if nothing is like it."""
+    if isinstance(getattr(np, name, None), np.ufunc):
+        return f" Write np.{name}(...)."
+    if re.search(rf"[!=]=\s*{re.escape(name)}\b", formula):
+        return f" Write {name!r} with quotation marks if it is a value of a column."
+    alike = {str(column).lower(): str(column) for column in columns}
+    near = difflib.get_close_matches(name.lower(), alike, n=1, cutoff=0.75)
+    return f" Did you mean {alike[near[0]]}?" if near else ""
 
 
 def split(formula: str, argument: str) -> tuple[str | None, str]:
@@ -232,7 +244,7 @@ def errors_named(formula: str, quote: str = "") -> Iterator[None]:
     except patsy.PatsyError as error:
         raise DesignError(f"cannot evaluate {formula!r}: {_with_hint(error, quote)}") from error
     except SyntaxError as error:
-        raise DesignError(f"cannot read {formula!r}: {error}.{quote}") from error
+        raise DesignError(f"cannot read {formula!r}: {error.msg}.{quote}") from error
     except DesignError:
         raise
     except RecursionError as error:
@@ -286,6 +298,12 @@ def column_coded(code: str, columns: tuple[str, ...]) -> str | None:
             case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
                 code = ast.unparse(inner)
     return column_named(code, columns)
+
+
+def of_columns(formula: Formula) -> bool:
+    """Whether all factors are columns, whose terms are known where the columns are."""
+    codes = factor_codes(formula.rhs, formula.engine)
+    return all(column_coded(code, formula.rhs_columns) is not None for code in codes)
 
 
 def column_named(code: str, columns: tuple[str, ...]) -> str | None:

@@ -63,7 +63,7 @@ def record(spec: FormulaSpec | None) -> dict[str, Any] | None:
         found = {
             "formula": spec.formula,
             "columns": list(spec.columns),
-            "column_names": list(spec.column_names),
+            "column_names": list(spec.info.column_names),  # penalised terms have their own record
             "numpy": list(spec.namespace),
             "factors": [_factor(info) for info in spec.info.factor_infos.values()],
             "terms": [

@@ -153,7 +153,9 @@ def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[n
     try:
         return eval(to_python(formula.lhs), {}, scope), known
     except Exception as error:
-        raise DesignError(f"cannot evaluate {formula.lhs!r}: {error}") from error
+        single = re.search(r"[^=!<>]=(?!=)", formula.lhs) is not None
+        equals = ". Write == to compare" * (single and "unexpected keyword" in str(error))
+        raise DesignError(f"cannot evaluate {formula.lhs!r}: {error}{equals}.") from error
 
 
 def evaluate_right(
@@ -193,9 +195,12 @@ def evaluate_right(
             _as_manager_reads(formula), rows, eval_env=dict(formula.namespace), na_action=action
         )
 
-    with errors_named(formula.rhs):
-        matrix = evaluate(rows, manager)
-        values = matrix.to_numpy(dtype=float)
+    try:
+        with errors_named(formula.rhs):
+            matrix = evaluate(rows, manager)
+            values = matrix.to_numpy(dtype=float)
+    except DesignError as error:
+        raise DesignError(f"{error}{_texts_read(str(error), formula, rows)}") from error
     codes = factor_codes(formula.rhs, formula.engine)
     check_integers(matrix, rows, codes, lambda r: evaluate(r, FormulaManager(formula.engine)))
     design = np.full((len(rows), matrix.shape[1]), np.nan)
@@ -510,7 +515,8 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
 
 def _refuse_kind(name: str, rhs: str, kind: str) -> NoReturn:
     advice = (
-        f"Compute numbers from it, such as the days since a date, or write C({name}) for levels."
+        "Compute numbers from it, such as the days since a date, or write "
+        f"C({quoted(name)}) for levels."
     )
     if kind == "complex":
         advice = f"Compute real numbers from it, such as np.real({name}) or np.abs({name})."
@@ -544,15 +550,59 @@ def check_terms(formula: Formula, rows: pd.DataFrame) -> None:
             raise DesignError(
                 f"{name} in {formula.rhs!r} has dates as text, such as {example}, neither numbers "
                 "nor levels. Compute numbers from them in a column of their own, such as the year "
-                f"or the days since a date, or write C({name}) for levels."
+                f"or the days since a date, or write C({quoted(name)}) for levels."
             )
         distinct = column.nunique()
         if distinct > max(20, len(column) / 2):
+            among = texts_among_numbers(column)
+            if among:
+                raise DesignError(
+                    f"{name} in {formula.rhs!r} has numbers and the text {among}. Replace what "
+                    "means missing by NaN and convert the column with pandas.to_numeric."
+                )
             raise DesignError(
                 f"{name} in {formula.rhs!r} is text with {distinct} different values in "
-                f"{len(column)} rows. Convert numbers with pandas.to_numeric, merge levels, or "
-                f"write C({name}) if each value is a level of its own."
+                f"{len(column)} rows, such as {column.iloc[0]!r}. Convert numbers with "
+                f"pandas.to_numeric, merge levels, or write C({quoted(name)}) if each value is a "
+                "level of its own."
             )
+
+
+def _texts_read(error: str, formula: Formula, rows: pd.DataFrame) -> str:
+    """Which columns of numbers have texts, where a function of a formula met one."""
+    if "holds text where numbers are needed" not in error:
+        return ""
+    found = [(name, texts_among_numbers(rows[name])) for name in formula.rhs_columns]
+    return "".join(
+        f" {name} has the text {among}. Replace what means missing by NaN and convert the column "
+        "with pandas.to_numeric."
+        for name, among in found
+        if among
+    )
+
+
+def texts_among_numbers(column: pd.Series) -> str:
+    """The texts without a digit in a column that mostly has digits, to be shown in a message.
+
+    Examples
+    --------
+    >>> texts_among_numbers(pd.Series(["1.200", "950", "n.k.", "800"]))
+    "'n.k.' (1 row)"
+    """
+    counts = column.astype(str).value_counts()
+    with_digit = np.array([any(c.isdigit() for c in text) for text in counts.index], dtype=bool)
+    others = counts[~with_digit]
+    if not 0 < others.sum() < len(column) / 2:
+        return ""
+    shown = [
+        f"{text!r} ({count:,} row{'s' * (count > 1)})" for text, count in others.iloc[:5].items()
+    ]
+    return ", ".join(shown) + ", ..." * (len(others) > 5)
+
+
+def quoted(name: str) -> str:
+    """A column's name as a formula reads it."""
+    return name if str(name).isidentifier() else f"Q({name!r})"
 
 
 def _levels(formula: Formula, rows: pd.DataFrame) -> dict[str, int]:

@@ -9,7 +9,8 @@ coefficients, in mgcv's scale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +23,9 @@ from ..types import Floats
 from .formula import LEAST_DF, Kind, Wanted, wanted_term
 from .values import check_columns
 
+Equation = Literal["outcome", "select"]
+
+_EQUATIONS: tuple[Equation, Equation] = ("outcome", "select")
 _DEGREE, _DIFFERENCES = 3, 2
 _DF = 10  # basis functions of a smooth where none are asked for, as in mgcv
 _MARGIN = 1e-3  # of the range, by which the outer knots lie beyond the data
@@ -127,7 +131,7 @@ class PenalisedTerm:
 
     kind: Kind
     column: str
-    equation: Literal["outcome", "select"]
+    equation: Equation
     start: int
     basis: Levels | Spline
     fixed: float | None = None
@@ -268,50 +272,72 @@ def read_terms(terms: Terms, argument: str) -> tuple[tuple[Wanted, Any], ...]:
 # -- learning from data ----------------------------------------------------------------------------
 
 
-def learn(
-    wanted: Wanted, values: Any, equation: Literal["outcome", "select"], start: int, seen: Any
-) -> PenalisedTerm:
-    """Build the term from the column's values on complete rows.
+Chunks = Callable[..., Iterable[Any]]
+"""``chunks(function, *args)`` is ``function(frames, selected, *args)`` of each chunk of the rows.
 
-    Parameters
-    ----------
-    seen : ndarray of bool
-        (n,) rows on which the equation is observed.
-    """
-    make = _levels_of if wanted.kind == "re" else _spline_of
-    basis = make(wanted, values, np.asarray(seen))
-    return PenalisedTerm(wanted.kind, wanted.column, equation, start, basis, wanted.fixed)
+``frames`` are the columns by name, for each of the equations, and ``selected``, (n,), says on which
+rows the outcome is observed. Rows in memory are one chunk.
+"""
 
 
-def learn_all(
-    wanted: Sequence[Wanted],
-    frame: Any,
-    equation: Literal["outcome", "select"],
-    start: int,
-    seen: Any,
-) -> tuple[PenalisedTerm, ...]:
-    """Build the terms of an equation, whose columns follow each other from ``start`` on.
-
-    Smooths come first.
-    """
-    found: list[PenalisedTerm] = []
-    for each in sorted(wanted, key=lambda term: term.kind == "re"):  # indicators come last
-        found.append(learn(each, frame[each.column], equation, start, seen))
-        start = found[-1].columns.stop
-    return tuple(found)
-
-
-def set_apart(
-    outcome: tuple[PenalisedTerm, ...], select: tuple[PenalisedTerm, ...], n_rows: int
+def learn_terms(
+    wanted: Sequence[Sequence[Wanted]], starts: tuple[int, int], chunks: Chunks
 ) -> tuple[tuple[PenalisedTerm, ...], tuple[PenalisedTerm, ...]]:
-    """Take the factor with the most levels out of the columns, where these are many."""
-    factors = [term for term in (*outcome, *select) if term.kind == "re"]
+    """Build the terms of both equations from complete rows.
+
+    The columns of an equation's terms follow each other from its start on, smooths first. One pass
+    over the chunks finds levels and ranges, and with them the knots of smooths; a second one,
+    where there are smooths, the means of their bases.
+    """
+    asked = [
+        (i, term)
+        for i, own in enumerate(wanted)
+        for term in sorted(own, key=lambda term: term.kind == "re")
+    ]
+    n_rows, facts = _summed(chunks(_facts, asked))
+    knots = [
+        _knots_of(term, found) if isinstance(found, _Range) else None
+        for (_, term), found in zip(asked, facts, strict=True)
+    ]
+    smooths = [
+        (i, term, own) for (i, term), own in zip(asked, knots, strict=True) if own is not None
+    ]
+    means = iter(_summed(chunks(_means, smooths))[1] if smooths else [])
+    both: tuple[list[PenalisedTerm], ...] = [], []
+    for (i, term), found, own in zip(asked, facts, knots, strict=True):
+        basis: Levels | Spline
+        if own is None:
+            assert isinstance(found, _Values)
+            basis = _levels_of(term, found)
+        else:
+            basis = _spline_of(own, next(means))
+        both[i].append(PenalisedTerm(term.kind, term.column, _EQUATIONS[i], 0, basis, term.fixed))
+    return _placed(both, starts, n_rows)
+
+
+def _summed(parts: Iterable[tuple[int, list[Any]]]) -> tuple[int, list[Any]]:
+    """The facts of all chunks, and the rows of the largest one."""
+    most, total = 0, None
+    for n, facts in parts:
+        most = max(most, n)
+        if n:
+            total = facts if total is None else [a + b for a, b in zip(total, facts, strict=True)]
+    if total is None:
+        raise DesignError("no rows are left from which penalised terms could learn.")
+    return most, total
+
+
+def _placed(
+    both: Sequence[Sequence[PenalisedTerm]], starts: tuple[int, int], n_rows: int
+) -> tuple[tuple[PenalisedTerm, ...], tuple[PenalisedTerm, ...]]:
+    """Place the columns; those of the factor with the most levels are none, if these are many."""
+    factors = [term for terms in both for term in terms if term.kind == "re"]
     largest = max(factors, key=lambda term: term.rank, default=None)
     if largest is not None and largest.rank < MANY:
         largest = None
     placed = []
-    for terms in (outcome, select):
-        start, found = (terms[0].start if terms else 0), []
+    for terms, start in zip(both, starts, strict=True):
+        found: list[PenalisedTerm] = []
         for term in terms:
             found.append(replace(term, start=start, apart=term is largest))
             start = found[-1].columns.stop
@@ -319,6 +345,96 @@ def set_apart(
                 check_columns(term.name, term.rank, n_rows, {term.column: term.rank})
         placed.append(tuple(found))
     return placed[0], placed[1]
+
+
+Asked = Sequence[tuple[int, Wanted]]  # the equation, 0 or 1, and the term
+
+
+def _facts(frames: Any, selected: Any, asked: Asked) -> tuple[int, list[_Values | _Range]]:
+    """What terms learn of a chunk, and its rows."""
+    found: list[_Values | _Range] = []
+    for i, term in asked if len(selected) else ():
+        look = _Values.of if term.kind == "re" else _Range.of
+        seen = selected if i == 0 else np.ones(len(selected), dtype=bool)
+        found.append(look(term, frames[i][term.column], seen))
+    return len(selected), found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Values:
+    """The values of a factor on some rows."""
+
+    levels: np.ndarray  # that occur
+    observed: np.ndarray  # those that occur on rows on which the equation is observed
+    n_rows: int
+    n_observed: int
+
+    @classmethod
+    def of(cls, wanted: Wanted, values: Any, seen: Any) -> _Values:
+        values = plain_values(values)
+        try:
+            codes, levels = pd.factorize(values, sort=False)
+        except TypeError as error:
+            raise DesignError(
+                f"{wanted.name}: {wanted.column} holds values that are no levels."
+            ) from error
+        levels = np.asarray(levels)
+        return cls(levels, levels[np.unique(codes[seen])], len(values), int(seen.sum()))
+
+    def __add__(self, other: _Values) -> _Values:
+        return _Values(
+            pd.unique(np.concatenate([self.levels, other.levels])),
+            pd.unique(np.concatenate([self.observed, other.observed])),
+            self.n_rows + other.n_rows,
+            self.n_observed + other.n_observed,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Range:
+    """The values of a covariate on some rows."""
+
+    low: float
+    high: float
+    distinct: Floats  # on rows on which the equation is observed, no more than are needed
+    needed: int
+
+    @classmethod
+    def of(cls, wanted: Wanted, values: Any, seen: Any) -> _Range:
+        x, needed = _numbers(wanted, values), wanted.df or _DF
+        return cls(float(x.min()), float(x.max()), np.unique(x[seen])[:needed], needed)
+
+    def __add__(self, other: _Range) -> _Range:
+        distinct = np.union1d(self.distinct, other.distinct)[: self.needed]
+        return _Range(min(self.low, other.low), max(self.high, other.high), distinct, self.needed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mean:
+    """The mean of a basis over rows, in its parts."""
+
+    total: Floats  # (k,)
+    n_rows: int
+
+    def __add__(self, other: _Mean) -> _Mean:
+        return _Mean(self.total + other.total, self.n_rows + other.n_rows)
+
+
+def _means(
+    frames: Any, selected: Any, smooths: Sequence[tuple[int, Wanted, Floats]]
+) -> tuple[int, list[_Mean]]:
+    """The means of the bases of smooths on a chunk, and its rows."""
+    n = len(selected)
+    found = [
+        _Mean(_basis(_numbers(term, frames[i][term.column]), knots).sum(axis=0), n)
+        for i, term, knots in (smooths if n else ())
+    ]
+    return n, found
+
+
+def names_with(names: Sequence[str], terms: Sequence[PenalisedTerm]) -> tuple[str, ...]:
+    """Names of the columns of a design, those of its terms last."""
+    return (*names, *(name for term in terms for name in term.names))
 
 
 def level_codes(terms: Sequence[PenalisedTerm], frame: Any) -> np.ndarray | None:
@@ -329,17 +445,11 @@ def level_codes(terms: Sequence[PenalisedTerm], frame: Any) -> np.ndarray | None
     return None
 
 
-def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
-    values = plain_values(values)
-    name, n = wanted.name, len(values)
-    try:
-        codes, levels = pd.factorize(values, sort=False)
-    except TypeError as error:
-        raise DesignError(f"{name}: {wanted.column} holds values that are no levels.") from error
-    try:
-        levels = pd.Index(levels).sort_values()
-    except TypeError:  # of types without an order
-        levels = pd.Index(levels)
+def _levels_of(wanted: Wanted, found: _Values) -> Levels:
+    name, n = wanted.name, found.n_rows
+    levels = pd.Index(found.levels)
+    with contextlib.suppress(TypeError):  # of types without an order
+        levels = levels.sort_values()
     count = len(levels)
     if pdt.is_float_dtype(levels.dtype) and count > _LIKE_NUMBERS and (levels % 1 != 0).any():
         raise DesignError(
@@ -352,8 +462,8 @@ def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
             f"{name}: {wanted.column} has one level, {levels[0]!r}, on the rows used, whose effect "
             "is that of the constant. Leave the term out."
         )
-    groups = len(np.unique(codes[seen]))
-    if groups == int(seen.sum()):
+    groups = len(found.observed)
+    if groups == found.n_observed:
         where = "" if groups == n else " on which the equation is observed"
         raise DesignError(
             f"{name}: every one of the {groups} rows{where} has a level of {wanted.column} of its "
@@ -362,10 +472,9 @@ def _levels_of(wanted: Wanted, values: Any, seen: Any) -> Levels:
     return Levels(levels)
 
 
-def _spline_of(wanted: Wanted, values: Any, seen: Any) -> Spline:
-    x = _numbers(wanted, values)
-    k = wanted.df or _DF
-    distinct = len(np.unique(x[seen]))
+def _knots_of(wanted: Wanted, found: _Range) -> Floats:
+    """Evenly spaced knots, the outer ones a little beyond the data."""
+    k, distinct = found.needed, len(found.distinct)
     if distinct < k:
         remedy = f"smooth({wanted.column}, df={distinct})" if distinct >= LEAST_DF else ""
         less = f"Use {remedy}, or " if remedy else "Use "
@@ -373,14 +482,17 @@ def _spline_of(wanted: Wanted, values: Any, seen: Any) -> Spline:
             f"{wanted.name}: {wanted.column} has {distinct} different values, fewer than the "
             f"df={k} of the spline. {less}C({wanted.column}) for an effect of each value."
         )
-    low, high = float(x.min()), float(x.max())
-    low, high = low - _MARGIN * (high - low), high + _MARGIN * (high - low)
+    margin = _MARGIN * (found.high - found.low)
+    low, high = found.low - margin, found.high + margin
     pieces = k - _DEGREE
     step = (high - low) / pieces
-    knots = low + step * np.arange(-_DEGREE, pieces + _DEGREE + 1)
-    mean = _basis(x, np.asarray(knots, dtype=np.float64)).mean(axis=0)
-    constraint = np.linalg.qr(mean[:, None], mode="complete")[0][:, 1:]
-    return Spline(np.asarray(knots, dtype=np.float64), constraint)
+    return np.asarray(low + step * np.arange(-_DEGREE, pieces + _DEGREE + 1), dtype=np.float64)
+
+
+def _spline_of(knots: Floats, mean: _Mean) -> Spline:
+    """The spline that sums to zero over the rows of this mean."""
+    column = mean.total[:, None] / mean.n_rows
+    return Spline(knots, np.linalg.qr(column, mode="complete")[0][:, 1:])
 
 
 def _numbers(wanted: Wanted, values: Any) -> Floats:

@@ -267,6 +267,11 @@ class Rows:
         return self.X.shape[-1]
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Columns of the two equations, p and k."""
+        return self.X.shape[-2], self.W.shape[-2]
+
+    @property
     def batched(self) -> bool:
         """Whether the members of a batch have rows of their own."""
         return self.weight.ndim == 2
@@ -400,6 +405,30 @@ class Rows:
             total_weight=float(weight.sum()),
         )
 
+    def of_levels(self, chosen: np.ndarray) -> Rows:
+        """Return the rows of some levels of the factor that is apart, numbered anew.
+
+        ``chosen``, (q,), says which.
+        """
+        assert self.level is not None
+        assert self.apart is not None
+        rows = self.take(np.flatnonzero(chosen[self.level.cpu().numpy()]))
+        assert rows.level is not None
+        number = torch.as_tensor(np.cumsum(chosen) - 1, device=self.device)
+        apart = replace(self.apart, count=int(chosen.sum()))
+        return replace(rows, level=number[rows.level], apart=apart)
+
+    @one_thread()
+    def as_if(self, labelled: bool, y: float) -> Rows:
+        """Return the rows as if all of them were labelled y, or none were selected."""
+        s = torch.full_like(self.weight, float(labelled))
+        sign, floor, gain = outcome_factor(s, torch.full_like(s, y))
+        kind: Kind = "hard" if labelled else "closed"
+        return replace(
+            self, sign=sign, floor=floor, gain=gain, tilt=2.0 * s - 1.0,
+            segments=((kind, 0, self.n),) if self.n else (),
+        )  # fmt: skip
+
     @classmethod
     @one_thread()
     def joined(cls, parts: Sequence[Rows]) -> Rows:
@@ -442,18 +471,21 @@ class Rows:
     def pack(self) -> tuple[tuple[object, ...], np.ndarray]:
         """All fields of the rows as one array, and what it takes to cut it again."""
         cut = (self.X.shape[0], self.W.shape[0])
-        fields = [getattr(self, name).cpu().numpy() for name in (*BY_ROW, *_PACKED)]
+        names = (*self.row_fields, *_PACKED)
+        fields = [getattr(self, name).cpu().numpy() for name in names]
         fields = [v.view(np.float64) if v.dtype == np.int64 else v.astype(float) for v in fields]
-        header = (cut, self.segments, self.scale, self.ridge, self.total_weight, self.device)
+        header = (
+            cut, names, self.segments, self.scale, self.ridge, self.total_weight, self.device
+        )  # fmt: skip
         return header, np.concatenate([np.atleast_2d(field) for field in fields])
 
     @classmethod
     def unpack(cls, header: Any, numbers: np.ndarray) -> Rows:
         """The rows that :meth:`pack` packed; on a CPU they share the array's memory."""
-        (p, k), segments, scale, ridge, total_weight, device = header
+        (p, k), names, segments, scale, ridge, total_weight, device = header
         fields: dict[str, Any] = {"X": numbers[:p], "W": numbers[p : p + k]}
-        fields |= zip((*BY_ROW[2:], *_PACKED), numbers[p + k :], strict=True)
-        for name in ("key", "order"):
+        fields |= zip(names[2:], numbers[p + k :], strict=True)
+        for name in {"key", "order", "level"} & set(names):
             fields[name] = fields[name].view(np.int64)
         tensors: dict[str, Any] = {
             name: torch.as_tensor(v, device=device) for name, v in fields.items()

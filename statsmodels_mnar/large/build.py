@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from ..design.sources import DaskSource, Source
 from ..design.values import Dropped, warn_dropped
 from ..errors import DesignError
 from ..kernel.forms import Form
-from ..kernel.rows import Rows
+from ..kernel.rows import Apart, Rows
+from ..optimize.levels import Effects
 from ..optimize.objective import Objective
 from ..post.covariance import Meat, cluster_sums, joined_sums, meat_of_sums
 from ..types import Floats
@@ -132,6 +134,7 @@ def describe(recipe: Recipe, looks: list[Look], rows: PartitionedRows) -> Partit
         columns=Columns(facts.low, facts.high, facts.whole, facts.same),
         sketch=_sketch(recipe, facts, "offset_select" in given),
         n_partitions=len(rows.parts),
+        penalised=(*outcome.penalised, *select.penalised),
         has_constant=_spans_constant(facts, len(outcome.column_names)),
     )
 
@@ -160,6 +163,7 @@ def _sketch(recipe: Recipe, facts: _Facts, offset: bool) -> Design:
         index=pd.RangeIndex(len(s)),
         kept=np.arange(len(s)),
         offset_select=matrix[:, p + k] if offset else None,
+        penalised=(*outcome.penalised, *select.penalised),
     )
 
 
@@ -268,6 +272,8 @@ def build(
     frames = replace(frames, starts=tuple(np.cumsum([0, *lengths])[:-1].tolist()))
     data = frames.read(recipe.columns)
     recipe = recipe.learn(lambda: data.map(_itself), looks)
+    if recipe.outcome.penalised or recipe.select.penalised:
+        recipe = recipe.learn_terms(partial(data.map, _on_rows, recipe))
     parts = data.derive(_rows, recipe, device, keep=True)
     rows = PartitionedRows.gathered(parts, standardize=True)
     return Partitioned(describe(recipe, looks, rows), rows, frames)
@@ -290,6 +296,10 @@ def _itself(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+def _on_rows(frame: pd.DataFrame, recipe: Recipe, function: Callable[..., Any], *args: Any) -> Any:
+    return recipe.on_rows(frame, function, *args)
+
+
 def _rows(frame: pd.DataFrame, recipe: Recipe, device: torch.device) -> Rows:
     """A partition's rows on the device; there may be none."""
     return rows_of(recipe.design(frame), device)
@@ -299,13 +309,13 @@ def rows_of(design: Design, device: torch.device) -> Rows:
     """The rows of part of the data: they may be none, and their weights all zero."""
     if design.nobs == 0:
         p, k = design.X.shape[1], design.W.shape[1]
-        one = np.zeros(1)
-        return Rows.build(np.zeros((1, p)), np.zeros((1, k)), one, one, device=device).take(
-            np.empty(0, dtype=np.int64)
-        )
+        one, level = np.zeros(1), None if design.levels is None else np.zeros(1, dtype=np.int64)
+        return Rows.build(
+            np.zeros((1, p)), np.zeros((1, k)), one, one, level=level, device=device
+        ).take(np.empty(0, dtype=np.int64))
     rows = Rows.build(
         design.X, design.W, design.y, design.s, offset=design.offset,
-        offset_select=design.offset_select, key=design.kept, device=device,
+        offset_select=design.offset_select, key=design.kept, level=design.levels, device=device,
     )  # fmt: skip
     if design.weights is None:
         return rows
@@ -326,15 +336,23 @@ def meat_by_keys(
 ) -> Meat:
     """Return the meat of clusters, which one or two columns of the data name."""
     pairs = objective.rows.parts.zip(frames.read(columns))
-    parts = list(pairs.map(_score_sums, objective.form, theta))
+    apart = objective.rows.apart
+    effects = None if apart is None else objective.effects(theta)
+    parts = list(pairs.map(_score_sums, objective.form, theta, apart, effects))
     return meat_of_sums(joined_sums(parts), objective.rows.n, use_correction=use_correction)
 
 
-def _score_sums(pair: tuple[Rows, pd.DataFrame], form: Form, theta: torch.Tensor) -> pd.DataFrame:
+def _score_sums(
+    pair: tuple[Rows, pd.DataFrame],
+    form: Form,
+    theta: torch.Tensor,
+    apart: Apart | None,
+    effects: Effects | None,
+) -> pd.DataFrame:
     """Weighted row scores of a partition, summed over rows with the same keys."""
-    rows, keys = pair[0], _keys(pair)
+    rows, keys = replace(pair[0], apart=apart), _keys(pair)
     scores = (
-        Objective(rows, form).row_scores(theta).cpu().numpy()
+        Objective(rows, form).row_scores(theta, effects).cpu().numpy()
         if rows.n
         else np.empty((0, theta.shape[1]))
     )

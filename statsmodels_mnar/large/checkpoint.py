@@ -43,6 +43,7 @@ _FIELDS = {
     "the covariates of the selection equation": ("W",),
     "the offsets": ("offset", "offset_select"),
     "the weights": ("weight",),
+    "the levels of a penalised term": ("level",),
 }
 
 
@@ -59,8 +60,9 @@ def marks_of(rows: Rows) -> Marks:
     ['the outcome or the selection indicator']
     """
     fields = {
-        what: [torch.atleast_2d(getattr(rows, name)) for name in names]
+        what: [torch.atleast_2d(getattr(rows, name)).double() for name in names]
         for what, names in _FIELDS.items()
+        if getattr(rows, names[0]) is not None
     }
     found = {
         what: torch.zeros(sum(map(len, own)), dtype=torch.int64) for what, own in fields.items()

@@ -18,26 +18,32 @@ import torch
 from torch import Tensor
 
 from ..kernel.forms import Form
-from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Kind, Moments, Rows, joint_ridge
+from ..kernel.links import Link
+from ..kernel.rows import Apart, Factors, Kind, Moments, Rows, joint_ridge
 from ..optimize.batches import reweighted
 from ..optimize.binary import (
     _SAMPLE,
     BinaryFit,
     BinaryFits,
     BinarySums,
-    Independent,
-    binary_sums,
     climb,
+    cut_of,
+    equation_of,
+    equation_sums,
+    equation_weight,
+    factors_of,
     fit_binary,
-    largest_index,
+    quadratic_of,
+    reach_of,
 )
-from ..optimize.objective import Evaluation, Likelihood, Objective, sample_positions
+from ..optimize.levels import Effects
+from ..optimize.objective import Likelihood, Objective, at_once
 from ..optimize.solution import Callback, Step
 from ..tools import progress_bar
 from .checkpoint import Fingerprint, Journal, Marks, marks_of, signature, sum_of
 from .execution import Partitions
 
+_KEPT = 2**15  # numbers of a pass that a checkpoint keeps
 _MEMBERS = 16  # of a batch; each costs a pass's arithmetic, all of them together one pass
 
 
@@ -63,6 +69,11 @@ class PartitionedRows:
     marks: Marks  # of everything that the likelihood reads of them
     tag: str = ""  # how they were derived, for the journal
     session: Session = field(default_factory=Session)
+    # Of penalised terms, as in Rows; partitions have the levels of theirs.
+    smoothing: np.ndarray | None = None
+    adjustment: Any = None
+    factors: Factors = ()
+    apart: Apart | None = None
 
     @classmethod
     def gathered(cls, parts: Partitions, *, standardize: bool = False) -> PartitionedRows:
@@ -142,7 +153,7 @@ class PartitionedRows:
         key = "" if journal is None else self.tag + signature(function, args)
         if journal is not None and key in journal:
             return tuple(torch.as_tensor(v, device=self.device) for v in journal[key])
-        results: Iterable[Any] = self.parts.map(function, *args)
+        results: Iterable[Any] = self.map(function, *args)
         if watch is not None:
             results = watch(results, self.sizes)
         total: tuple[Tensor, ...] | None = None
@@ -157,7 +168,9 @@ class PartitionedRows:
 
     def map(self, function: Callable[..., Any], *args: Any) -> Iterator[Any]:
         """``function(rows, *args)`` of every partition, in their order."""
-        return self.parts.map(function, *args)
+        if not self.factors and self.apart is None:
+            return self.parts.map(function, *args)
+        return self.parts.map(_with_factors, function, self.factors, self.apart, *args)
 
     def take(self, positions: np.ndarray) -> Rows:
         """Return rows by their position in the order that all rows would have in one piece."""
@@ -175,8 +188,19 @@ class PartitionedRows:
             if high > low:
                 wanted[i].append((kind, positions[low:high] - start))
         found = list(self.parts.map(_take, each=wanted))
-        joined = Rows.joined([rows for rows in found if rows.n])
-        return replace(joined, scale=self.scale, ridge=self.ridge)
+        return replace(self._joined(found), factors=self.factors, apart=self.apart)
+
+    def of_levels(self, chosen: np.ndarray) -> Rows:
+        """Return the rows of some levels of the factor that is apart; see `Rows.of_levels`."""
+        return self._joined(self.map(Rows.of_levels, chosen))
+
+    def _joined(self, parts: Iterable[Rows]) -> Rows:
+        """Some rows of every partition in one piece."""
+        return replace(
+            Rows.joined([rows for rows in parts if rows.n]),
+            scale=self.scale, ridge=self.ridge, smoothing=self.smoothing,
+            adjustment=self.adjustment,
+        )  # fmt: skip
 
     def spread(self, count: int) -> Rows:
         """Return a sample of rows, spread evenly over the partitions."""
@@ -189,18 +213,18 @@ class PartitionedRows:
         labelled = self.n - self.count("closed")
         n = labelled if equation == "outcome" else self.n
         first = self.n - n
-        beta = torch.zeros(
-            1, self.shape[equation == "select"], dtype=torch.float64, device=self.device
-        )
+        quadratic = quadratic_of(self, equation, penalty)
+        beta = quadratic.new_zeros(1, len(quadratic))
         if n >= 4 * _SAMPLE:
             some = self.take(first + np.arange(0, n, n // _SAMPLE))
-            X, y, weight, offset = _equation(some, equation)
+            X, y, weight, offset = equation_of(some, equation)
             sample = fit_binary(
-                X, y, link, weight=weight, offset=offset, penalty=penalty,
-                ridge=self._ridge(equation),
+                X, y, link, weight=weight, offset=offset, penalty=1.0,
+                ridge=quadratic / float(self.sum(equation_weight, equation)[0]),
+                factors=factors_of(some, equation),
             )  # fmt: skip
             beta = sample.params[None] if sample.converged else beta
-        fits = self.fit_binaries(equation, link, beta, penalty)
+        fits = self._climb(equation, link, beta, beta.new_ones(1), quadratic)
         return BinaryFit(
             fits.params[0], float(fits.value[0]), fits.hessian[0], bool(fits.converged[0])
         )
@@ -209,31 +233,27 @@ class PartitionedRows:
         self, equation: str, link: Link, start: Tensor, penalty: float = 0.0
     ) -> BinaryFits:
         """Fit one equation for each member of a batch, from (B, .) start values."""
-
-        def evaluate(beta: Tensor, order: int) -> BinarySums:
-            return self.sum(_binary_sums, equation, link, beta, order)
-
-        def reach(step: Tensor) -> Tensor:
-            return torch.stack(list(self.map(_largest_index, equation, step))).amax(0)
-
         alpha = start.new_zeros(len(start))
         if penalty:
-            alpha = penalty * self.sum(_equation_weight, equation)[0]
-        return climb(evaluate, reach, start, alpha, self._ridge(equation))
+            alpha = penalty * self.sum(equation_weight, equation)[0]
+        cut = cut_of(self, equation)
+        ridge = torch.as_tensor(self.ridge[cut, cut], device=self.device)
+        return self._climb(equation, link, start, alpha, ridge)
 
-    def _ridge(self, equation: str) -> Tensor:
-        p = self.shape[0]
-        own = slice(p, None) if equation == "select" else slice(p)
-        return torch.as_tensor(self.ridge[own, own], device=self.device)
+    def _climb(
+        self, equation: str, link: Link, start: Tensor, alpha: Tensor, ridge: Tensor
+    ) -> BinaryFits:
+        def evaluate(beta: Tensor, order: int) -> BinarySums:
+            return self.sum(equation_sums, equation, link, beta, order)
 
-    def fit_independent(self, *, link: Link = LOGIT, penalty: float = 0.0) -> Independent:
-        """The two equations fitted apart; see :func:`fit_independent`."""
-        outcome = self.fit_binary("outcome", link, penalty)
-        select = self.fit_binary("select", PROBIT, penalty)
-        params = torch.cat([outcome.params, select.params]).cpu().numpy()
-        return Independent(
-            params, outcome.value + select.value, outcome.converged and select.converged
-        )
+        return climb(evaluate, reach_of(self, equation), start, alpha, ridge)
+
+
+def _with_factors(
+    rows: Rows, function: Callable[..., Any], factors: Factors, apart: Apart | None, *args: Any
+) -> Any:
+    """``function(rows, *args)`` of rows that know which of their columns are levels."""
+    return function(replace(rows, factors=factors, apart=apart), *args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,33 +299,6 @@ def _take(rows: Rows, wanted: list[tuple[Kind, np.ndarray]]) -> Rows:
     return rows.take(np.concatenate(positions) if positions else np.empty(0, dtype=np.int64))
 
 
-def _equation(rows: Rows, equation: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Columns, labels, weights and offset of one equation; unlabelled rows are closed ones."""
-    closed = sum(high - low for kind, low, high in rows.segments if kind == "closed")
-    if equation == "select":
-        return rows.W, (rows.tilt > 0).to(rows.W.dtype), rows.weight, rows.offset_select
-    X, sign, weight, offset = (
-        v[..., closed:] for v in (rows.X, rows.sign, rows.weight, rows.offset)
-    )
-    return X, 0.5 * (1.0 + sign), weight, offset
-
-
-def _binary_sums(rows: Rows, equation: str, link: Link, beta: Tensor, order: int) -> BinarySums:
-    X, y, weight, offset = _equation(rows, equation)
-    return binary_sums(X, y, torch.atleast_2d(weight), offset, link, beta, order)
-
-
-def _largest_index(rows: Rows, equation: str, step: Tensor) -> Tensor:
-    X, _, weight, _ = _equation(rows, equation)
-    if not weight.shape[-1]:
-        return step.new_zeros(len(step))
-    return largest_index(X, torch.atleast_2d(weight), step)
-
-
-def _equation_weight(rows: Rows, equation: str) -> tuple[Tensor]:
-    return (torch.atleast_2d(_equation(rows, equation)[2]).sum(-1),)
-
-
 def in_parts(rows: Rows | PartitionedRows) -> PartitionedRows:
     """Return the rows of a model whose data are in partitions, which have the type of others."""
     assert isinstance(rows, PartitionedRows)
@@ -329,39 +322,41 @@ class PartitionedObjective(Likelihood):
     -6.931472
     """
 
-    def __init__(self, rows: PartitionedRows, form: Form, *, penalty: float = 0.0) -> None:
-        super().__init__(
-            form, penalty, *rows.shape, rows.scale, rows.ridge, rows.total_weight, rows.device
-        )
-        self.rows = rows
+    def _changed(self, rows: PartitionedRows, form: Form) -> PartitionedObjective:
+        return PartitionedObjective(rows, form, penalty=self.penalty)
 
-    def with_form(self, form: Form) -> PartitionedObjective:
-        return PartitionedObjective(self.rows, form, penalty=self.penalty)
-
-    def sample(self, count: int) -> Objective:
-        positions = np.arange(self.rows.n)
-        if self.rows.n > count:
-            positions = sample_positions(self.rows.n, count)
-        return Objective(self.rows.take(positions), self.form, penalty=self.penalty)
+    def _at_hand(self, rows: Rows) -> Objective:
+        return Objective(rows, self.form, penalty=self.penalty)
 
     def members_at_once(self, theta: np.ndarray) -> int:
-        return _MEMBERS
+        if self.rows.apart is None:
+            return _MEMBERS
+        return min(_MEMBERS, at_once(self.n_params, self.rows.apart))
 
-    def evaluate(
-        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
-    ) -> Evaluation:
+    def sums(
+        self,
+        theta: Tensor,
+        order: int,
+        weights: Tensor | None = None,
+        effects: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
         if weights is not None:
             self._refuse("weights of single rows")
-        theta = self.as_theta(theta)
-        at = Evaluation(*self.rows.sum(_evaluate, self.form, theta, order))
-        return self._penalised(theta, at, torch.atleast_1d(self.totals()))
+        return self.rows.sum(_sums, self.form, theta, order, effects)
+
+    def expected_sums(self, theta: Tensor, effects: Tensor | None = None) -> tuple[Tensor, ...]:
+        """See :meth:`Objective.expected_sums`."""
+        return self.rows.sum(_expected_sums, self.form, theta, effects)
 
     def opg(self, theta: Tensor | np.ndarray, *, sampling: bool = False) -> Tensor:
         """Sum of the outer products of the row scores, (P, P).
 
         By the weights as counts or, with ``sampling``, by their squares.
         """
-        return self.rows.sum(_opg, self.form, self.as_theta(theta)[:1], sampling)[0]
+        theta, effects = self.as_theta(theta)[:1], None
+        if self.rows.apart is not None:
+            effects = self.effects(theta)
+        return self.rows.sum(_opg, self.form, theta, sampling, effects)[0]
 
     def row_values(self, theta: Any) -> NoReturn:
         """Raise an error: the rows are not in this process."""
@@ -382,14 +377,23 @@ class _RowsNotAtHandError(ValueError, AttributeError):
     """An AttributeError too, because properties of results lead here and ``hasattr`` asks."""
 
 
-def _evaluate(rows: Rows, form: Form, theta: Tensor, order: int) -> tuple[Tensor, ...]:
-    at = Objective(rows, form).evaluate(theta, order)
-    return tuple(v for v in (at.value, at.score, at.hessian) if v is not None)
+def _sums(
+    rows: Rows, form: Form, theta: Tensor, order: int, effects: Tensor | None
+) -> tuple[Tensor, ...]:
+    return Objective(rows, form).sums(theta, order, effects=effects)
 
 
-def _opg(rows: Rows, form: Form, theta: Tensor, sampling: bool) -> tuple[Tensor]:
+def _expected_sums(
+    rows: Rows, form: Form, theta: Tensor, effects: Tensor | None
+) -> tuple[Tensor, ...]:
+    return Objective(rows, form).expected_sums(theta, effects)
+
+
+def _opg(
+    rows: Rows, form: Form, theta: Tensor, sampling: bool, effects: Effects | None
+) -> tuple[Tensor]:
     weights = rows.weight * rows.weight if sampling else rows.weight
-    return (Objective(rows, form).opg(theta, weights),)
+    return (Objective(rows, form).opg(theta, weights, effects),)
 
 
 # -- what is shown and kept of the passes of a fit -------------------------------------------------
@@ -407,6 +411,8 @@ class Passes:
     ) -> None:
         self.session, self.disp, self.text = rows.session, bool(disp), "start values"
         self.before = replace(rows.session)
+        if checkpoint is not None and rows.apart is not None:
+            _check_kept(checkpoint, rows.apart.count * sum(rows.shape))
         journal = None if checkpoint is None else Journal(checkpoint, rows.fingerprint)
         self.during = Session(journal, self._watch if disp else None)
 
@@ -425,6 +431,16 @@ class Passes:
 
     def __exit__(self, *error: object) -> None:
         self.session.journal, self.session.watch = self.before.journal, self.before.watch
+
+
+def _check_kept(checkpoint: str | Path, size: int) -> None:
+    """Refuse to keep the sums by level of every pass where they are many."""
+    if size > _KEPT:
+        raise ValueError(
+            f"checkpoint={str(checkpoint)!r} keeps the sums of every pass, which are {size:,} "
+            f"numbers here, one for each column and level of re(); from {_KEPT:,} on writing them "
+            "takes longer than the passes. Leave checkpoint out"
+        )
 
 
 # -- bootstrap weights, drawn where the rows are ---------------------------------------------------
@@ -610,7 +626,7 @@ class ResampledObjective(PartitionedObjective):
     def n_members(self) -> int:
         return len(self.which)
 
-    def with_form(self, form: Form) -> ResampledObjective:
+    def _changed(self, rows: PartitionedRows, form: Form) -> ResampledObjective:
         return ResampledObjective(
             self.build, self.which, form, penalty=self.penalty, totals=self._totals
         )

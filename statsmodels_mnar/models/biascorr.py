@@ -177,8 +177,12 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
         own = {name: options.pop(name) for name in self._own if name in options}
         if own or not hasattr(self, "stage"):
             self._take(**own)
-        refuse_penalised(design, "BiasCorrLogit")
+        self._check_terms(design)
         super()._set_up(design, **options)
+
+    @classmethod
+    def _check_terms(cls, design: Any) -> None:
+        refuse_penalised(design, "BiasCorrLogit")
 
     def parametrize(self, normalization: Normalization, integration: Integration) -> Parametrized:
         if normalization == "probit":
@@ -469,7 +473,8 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
     ) -> Iterator[Solution | str]:
         """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
 
-        The parameters are those of the other models.
+        ``weights``, ``start_params``, ``penalty`` and ``chunk`` are those of the other models;
+        ``n_sets`` is not used, as each set has a likelihood of its own.
         """
         plain, objective = self.plain_rows(), self.objective(penalty)
         models = self.selection_model, self.pseudolabel_model

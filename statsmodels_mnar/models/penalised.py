@@ -308,8 +308,8 @@ def _on_some_levels(
 
 def _check_weights(self: SelectionModel) -> None:
     """Refuse sampling weights that make the rows count as others than they are."""
-    design = self.design
-    mean = float(design.row_weights.mean())
+    design, rows = self.design, self.plain_rows()
+    mean = rows.total_weight / rows.n
     resample = self._held_ridge is not None
     if design.weight_kind == "prob_weights" and abs(mean - 1.0) > 1e-6 and not resample:
         raise ValueError(

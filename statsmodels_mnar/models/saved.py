@@ -23,6 +23,7 @@ from ..errors import DesignError
 from ..kernel.integration import DRAW_KINDS, Integration, Quadrature, Rule, Simulation
 from ..kernel.links import LINKS
 from ..optimize.binary import Independent
+from ..optimize.levels import Effects
 from ..optimize.maximize import Method
 from ..optimize.objective import Adjustment
 from ..optimize.penalties import Penalties
@@ -30,7 +31,7 @@ from ..optimize.solution import Accuracy, Solution, Status
 from ..post.covariance import ESTIMATORS, Covariance
 from ..post.dependence import ExclusionTest, IndependenceTest, Normalization
 from ..post.intervals import Across
-from ..results.findings import SCHEMA
+from ..results.findings import LARGEST_FILE, SCHEMA
 from ..results.fitted import Fit, SelectionResults, SelectionResultsWrapper
 from ..results.shrinkage import TermFacts, labels
 from ..types import Floats
@@ -43,7 +44,6 @@ from .selection import SelectionModel
 _MODELS: dict[str, type[SelectionModel]] = {
     cls.__name__: cls for cls in (GreeneSelectionLogit, BiasCorrLogit, ProbitSelection)
 }
-_LARGEST_FILE = 2**28  # bytes
 _DEEPEST = 64  # levels of brackets; a record has six
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)  # and texts, to be skipped
 _HUGE = 1e100  # no estimate; products of such numbers overflow
@@ -251,14 +251,14 @@ def _text(source: str | Path) -> str:
         known = False
     if not known:
         raise FileNotFoundError(f"source={str(source)[:200]!r} is neither a JSON text nor a file")
-    if path.stat().st_size > _LARGEST_FILE:
+    if path.stat().st_size > LARGEST_FILE:
         raise ValueError(
-            f"{str(path)!r} is larger than {_LARGEST_FILE >> 20} MB, which no file of results is"
+            f"{str(path)!r} is larger than {LARGEST_FILE >> 20} MB, which no file of results is"
         )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not a file of results: it is not UTF-8 text") from error
+        raise ValueError(f"{_NOT} it is not UTF-8 text") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -346,6 +346,7 @@ def _terms(record: _Value, design: SavedDesign) -> tuple[PenalisedTerm, ...]:
             each.at("start").integer(),
             _basis(each),
             None if fixed.absent else fixed.number(0.0),
+            each.has("apart") and each.at("apart").flag(),
         )
         if tuple(term.names) != names[term.columns]:
             each.at("start").refuse("must be where the columns of the term begin")
@@ -355,13 +356,20 @@ def _terms(record: _Value, design: SavedDesign) -> tuple[PenalisedTerm, ...]:
 
 def _basis(term: _Value) -> Levels | Spline:
     if term.at("kind").value == "re":
-        return Levels(pd.Index(term.at("levels").names()))
+        return Levels(_levels(term.at("levels")))
     size = len(term.at("knots").items_of())
     knots = term.at("knots").vector(size)
     rows = term.at("constraint").items_of()
     if not 8 <= size < 10_000 or len(rows) != size - 4 or not (np.diff(knots) > 0).all():
         term.at("knots").refuse("must rise, and be four more than the basis functions")
     return Spline(knots, np.stack([row.vector(size - 5) for row in rows]))
+
+
+def _levels(found: _Value) -> pd.Index:
+    levels = pd.Index([each.scalar() for each in found.items_of()])
+    if not len(levels) or levels.hasnans or not levels.is_unique:
+        found.refuse("must be different numbers or texts")
+    return levels
 
 
 def _specs(
@@ -435,6 +443,7 @@ def _fit(record: _Value, model: SelectionModel) -> Fit:
         trace=(),
         status=Status[status.at("name").choice([s.name.lower() for s in Status]).upper()],
     )
+    model.effects = _effects(record, model, solution.params)
     independent = Independent(
         apart.at("params").vector(model.n_coef),
         apart.at("value").any_number(),
@@ -460,6 +469,22 @@ def _penalties(record: _Value) -> Penalties | None:
         np.array([each.at("vanished").flag() for each in terms]),
         math.nan, 0, True, _adjustment(record),
     )  # fmt: skip
+
+
+def _effects(record: _Value, model: SelectionModel, theta: Floats) -> Effects | None:
+    """The effects that are no parameters; files of before have none."""
+    own = [term for term in model.design.penalised if term.apart]
+    if not own:
+        return None
+    found, q = record.at("effects_apart"), own[0].rank
+    tangent = found.at("tangent").items_of()
+    if len(tangent) != len(theta):
+        found.at("tangent").refuse(f"must have {len(theta)} rows and has {len(tangent)}")
+    information = found.at("information").vector(q)
+    if not (information > 0.0).all():
+        found.at("information").refuse("must be positive numbers")
+    values = found.at("values").vector(q)
+    return Effects(theta, values, information, np.stack([row.vector(q) for row in tangent]))
 
 
 def _adjustment(record: _Value) -> Adjustment | None:
@@ -547,6 +572,9 @@ def _known(record: _Value, model: SelectionModel) -> dict[str, Any]:
     if model.design.penalised:
         known["terms"] = _term_facts(record, model)
         known["leverage"] = record.at("free_shares").vector(len(model.estimated))
+        apart = [term.apart for term in model.design.penalised]
+        if any(apart):
+            known["apart_edf"] = float(known["terms"].edf[apart.index(True)])
     known["weak"] = ()
     if record.has("weak"):
         known["weak"] = tuple(text.text() for text in record.at("weak").items_of())
@@ -623,6 +651,7 @@ def _attach(results: SelectionResults, record: _Value, model: SelectionModel) ->
             f"model has the log-likelihood {value:.8g} at the estimates and the file "
             f"{expected:.8g}: its data, weights or options are others"
         )
+    own.effects = saved.effects
     results.model = own
     results._fit_info = replace(results._fit_info, model=own)
 

@@ -220,15 +220,22 @@ class SelectionModel(GenericLikelihoodModel):
             recipe = recipe_from_formula(
                 formula, select_formula, source.columns, missing, env=env, **roles
             )
+            cls._check_terms(recipe)
             large = build(recipe, source, how, resolve_device(model_options.get("device", "auto")))
             model = cls._from_design(large.design, **model_options)
             model._rows, model._frames = cast(Rows, large.rows), large.frames
+            if large.design.penalised:
+                model._rows = penalised.penalised_rows(model, model._rows)
         model.formula, model.select_formula = formula, select_formula
         model.offset_columns = (
             offset if isinstance(offset, str) else None,
             offset_select if isinstance(offset_select, str) else None,
         )
         return model
+
+    @classmethod
+    def _check_terms(cls, design: Any) -> None:
+        """Refuse penalised terms that the model does not take, before its rows are made."""
 
     @classmethod
     def _from_design(

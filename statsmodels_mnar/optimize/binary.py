@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Apart, Factors, Rows, block_rows, times
+from ..kernel.rows import Factors, Rows, block_rows, times
 from ..kernel.threads import one_thread
 from .levels import LevelSums, Memory, by_level, eliminate
-from .objective import Evaluation, gram, wide
+from .objective import Evaluation
 from .solution import Solution, Status
+from .sums import gram, wide
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _LAST_GAIN = 1e-6  # the same where the Hessian after the last step is not needed
@@ -284,46 +285,112 @@ def climb(
     return BinaryFits(beta, current + shrunk(beta)[0], hessian, converged)
 
 
-def fit_with_effects(
-    X: Tensor,
-    y: Tensor,
-    link: Link,
-    weight: Tensor,
-    offset: Tensor,
-    level: Tensor,
-    apart: Apart,
-    ridge: Tensor,
-) -> BinaryFit:
-    """Fit with the effects of a factor that is apart, less their prior and beta'(ridge)beta/2.
+# -- one equation of rows, in memory or in partitions ----------------------------------------------
 
-    ``value`` is the log-likelihood without either.
+
+def equation_of(rows: Rows, equation: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Columns, labels, weights and offset of one equation; unlabelled rows are closed ones."""
+    if equation == "select":
+        return rows.W, (rows.tilt > 0).to(rows.W.dtype), rows.weight, rows.offset_select
+    X, sign, weight, offset = (
+        v[..., _labelled(rows)] for v in (rows.X, rows.sign, rows.weight, rows.offset)
+    )
+    return X, 0.5 * (1.0 + sign), weight, offset
+
+
+def _labelled(rows: Rows) -> slice:
+    """The rows on which the outcome equation is fitted."""
+    return slice(sum(high - low for kind, low, high in rows.segments if kind == "closed"), None)
+
+
+def equation_sums(rows: Rows, equation: str, link: Link, beta: Tensor, order: int) -> BinarySums:
+    """:func:`binary_sums` of one equation."""
+    X, y, weight, offset = equation_of(rows, equation)
+    weight = torch.atleast_2d(weight).expand(len(beta), -1)
+    return binary_sums(X, y, weight, offset, link, beta, order, factors_of(rows, equation))
+
+
+def equation_levels(
+    rows: Rows, equation: str, link: Link, beta: Tensor, effects: Tensor
+) -> tuple[Tensor, ...]:
+    """The fields of `LevelSums` of the equation that has the factor that is apart."""
+    X, y, weight, offset = equation_of(rows, equation)
+    apart, level = rows.apart, rows.level
+    assert apart is not None
+    assert level is not None
+    level = level[_labelled(rows)] if equation == "outcome" else level
+    sign = 2.0 * y - 1.0
+    index = sign * (beta @ X + offset + effects[:, level])
+    r1, r2 = link.ratios(index, sign)
+    first, second = weight * sign * r1, weight * (r2 - r1 * r1)
+    return (
+        (weight * link.log_cdf(index, sign)).sum(-1),
+        first @ X.mT,
+        ((X * second) @ X.mT)[None],
+        by_level(first, level, apart.count),
+        by_level(second, level, apart.count),
+        by_level((X * second)[None], level, apart.count),
+    )
+
+
+def equation_reach(rows: Rows, equation: str, step: Tensor) -> Tensor:
+    """Largest change of the index of a row that counts, (B,)."""
+    X, _, weight, _ = equation_of(rows, equation)
+    if not weight.shape[-1]:
+        return step.new_zeros(len(step))
+    return largest_index(X, torch.atleast_2d(weight), step)
+
+
+def equation_weight(rows: Rows, equation: str) -> tuple[Tensor]:
+    """Sum of the weights, (1,) or (B,)."""
+    return (torch.atleast_2d(equation_of(rows, equation)[2]).sum(-1),)
+
+
+def reach_of(rows: Any, equation: str) -> Callable[[Tensor], Tensor]:
+    """A step -> the largest change of any row's index, (B,)."""
+    return lambda step: torch.stack(list(rows.map(equation_reach, equation, step))).amax(0)
+
+
+def factors_of(rows: Any, equation: str) -> Factors:
+    """The factors of one equation, whose columns are X there."""
+    own = "X" if equation == "outcome" else "W"
+    return tuple(("X", first, last) for of, first, last in rows.factors if of == own)
+
+
+def quadratic_of(rows: Any, equation: str, penalty: float) -> Tensor:
+    """(p, p) R of what is subtracted, b'Rb/2: the ridge of this penalty, and penalised terms."""
+    whole = np.zeros_like(rows.ridge) if rows.smoothing is None else rows.smoothing
+    if penalty:
+        weight = float(rows.sum(equation_weight, equation)[0])
+        whole = whole + penalty * weight * rows.ridge
+    cut = cut_of(rows, equation)
+    return torch.as_tensor(whole[cut, cut], device=rows.device)
+
+
+def cut_of(rows: Any, equation: str) -> slice:
+    """The columns of one equation among those of both."""
+    p = rows.shape[0]
+    return slice(p) if equation == "outcome" else slice(p, None)
+
+
+def fit_with_effects(rows: Any, equation: str, link: Link, penalty: float) -> BinaryFit:
+    """Fit the equation that has the effects of a factor that is apart, less their prior.
+
+    ``value`` is the log-likelihood without any penalty.
     """
-    memory, beta = Memory(), X.new_zeros(1, X.shape[0])
-
-    def sums_at(beta: Tensor, effects: Tensor) -> LevelSums:
-        sign = 2.0 * y - 1.0
-        index = sign * (beta @ X + offset + effects[:, level])
-        r1, r2 = link.ratios(index, sign)
-        first, second = weight * sign * r1, weight * (r2 - r1 * r1)
-        return LevelSums(
-            (weight * link.log_cdf(index, sign)).sum(-1),
-            first @ X.mT,
-            ((X * second) @ X.mT)[None],
-            by_level(first, level, apart.count),
-            by_level(second, level, apart.count),
-            by_level((X * second)[None], level, apart.count),
-        )
+    memory, apart = Memory(), rows.apart
+    ridge = quadratic_of(rows, equation, penalty)
 
     def evaluate(beta: Tensor, order: int) -> BinarySums:
-        start = memory.start(beta, apart.count, 1)
-        found = eliminate(lambda effects: sums_at(beta, effects), start, apart.precision)
+        def sums(effects: Tensor) -> LevelSums:
+            return LevelSums(*rows.sum(equation_levels, equation, link, beta, effects))
+
+        found = eliminate(sums, memory.start(beta, apart.count, 1), apart.precision)
         memory.keep(beta, found)
         return found.value, found.score, found.hessian
 
-    def reach(step: Tensor) -> Tensor:
-        return largest_index(X, weight[None], step)
-
-    fits = climb(evaluate, reach, beta, X.new_ones(1), ridge)
+    start = ridge.new_zeros(1, len(ridge))
+    fits = climb(evaluate, reach_of(rows, equation), start, ridge.new_ones(1), ridge)
     prior = 0.0
     if memory.ended is not None:
         prior = 0.5 * apart.precision * float(memory.ended.effects[0].square().sum())
@@ -336,66 +403,53 @@ def fit_with_effects(
 class BinaryObjective:
     """The penalised log-likelihood of one equation, for the penalties of its terms."""
 
-    X: Tensor  # (p, n)
-    y: Tensor  # (n,)
+    rows: Any  # Rows, or PartitionedRows in their place
+    equation: str
     link: Link
-    weight: Tensor  # (n,)
-    offset: Tensor  # (n,)
     scale: np.ndarray  # (p,) of the columns
-    ridge: np.ndarray  # (p, p) subtracted too, as it is
-    smoothing: np.ndarray  # (p, p)
-    factors: Factors = ()
+    quadratic: Tensor  # (p, p) R, of which b'Rb/2 is subtracted
+    held: Tensor  # (p, p) the part of it that is no penalty of a term
 
     @classmethod
-    def of(cls, rows: Rows, link: Link, penalty: float) -> tuple[BinaryObjective, BinaryObjective]:
+    def of(cls, rows: Any, link: Link, penalty: float) -> tuple[BinaryObjective, BinaryObjective]:
         """Return the outcome equation on the labelled rows, and the selection equation."""
-        seen, p = rows.tilt > 0, rows.X.shape[0]
-        labelled, n_coef = rows.weight[seen], len(rows.scale)
-        nothing = np.zeros((n_coef, n_coef))
-        whole = nothing if rows.smoothing is None else rows.smoothing
-        outcome = cls(
-            rows.X[:, seen], 0.5 * (1.0 + rows.sign[seen]), link, labelled, rows.offset[seen],
-            rows.scale[:p], penalty * float(labelled.sum()) * rows.ridge[:p, :p],
-            whole[:p, :p], _of_one(rows.factors, "X"),
-        )  # fmt: skip
-        select = cls(
-            rows.W, seen.to(torch.float64), PROBIT, rows.weight, rows.offset_select,
-            rows.scale[p:], penalty * rows.total_weight * rows.ridge[p:, p:],
-            whole[p:, p:], _of_one(rows.factors, "W"),
-        )  # fmt: skip
-        return outcome, select
+        found = []
+        for equation, own in (("outcome", link), ("select", PROBIT)):
+            scale = rows.scale[cut_of(rows, equation)]
+            quadratic = quadratic_of(rows, equation, penalty)
+            held = quadratic_of(replace(rows, smoothing=None), equation, penalty)
+            found.append(cls(rows, equation, own, scale, quadratic, held))
+        return found[0], found[1]
 
     @property
     def n_coef(self) -> int:
-        return self.X.shape[0]
+        return len(self.quadratic)
 
     def smoothed(self, smoothing: np.ndarray) -> BinaryObjective:
         """Return the equation with other penalties of its terms."""
-        return replace(self, smoothing=smoothing)
+        own = torch.as_tensor(smoothing, device=self.quadratic.device)
+        return replace(self, quadratic=self.held + own)
 
-    def _matrix(self) -> Tensor:
-        return torch.as_tensor(self.ridge + self.smoothing, device=self.X.device)
+    def _sums(self, beta: Tensor, order: int) -> BinarySums:
+        found: BinarySums = self.rows.sum(equation_sums, self.equation, self.link, beta, order)
+        return found
 
     @one_thread()
     def evaluate(self, theta: np.ndarray, order: int = 2) -> Evaluation:
         """Value and derivatives at theta, (B, p)."""
-        beta = torch.as_tensor(theta, device=self.X.device)
-        weight = self.weight.expand(len(beta), -1)
-        value, score, hessian = binary_sums(
-            self.X, self.y, weight, self.offset, self.link, beta, 2, self.factors
+        beta = torch.as_tensor(theta, device=self.quadratic.device)
+        value, score, hessian = self._sums(beta, 2)
+        pull = (self.quadratic @ beta[..., None])[..., 0]
+        return Evaluation(
+            value - 0.5 * (beta * pull).sum(-1), score - pull, hessian - self.quadratic
         )
-        matrix = self._matrix()
-        pull = (matrix @ beta[..., None])[..., 0]
-        return Evaluation(value - 0.5 * (beta * pull).sum(-1), score - pull, hessian - matrix)
 
     @one_thread()
     def maximum(self, start: np.ndarray) -> Solution:
         """Newton from start values."""
-        fits = fit_binaries(
-            self.X, self.y, self.link, self.weight[None], offset=self.offset,
-            penalty=1.0 / float(self.weight.sum()), ridge=self._matrix(),
-            start=torch.as_tensor(start, device=self.X.device)[None], factors=self.factors,
-        )  # fmt: skip
+        beta = torch.as_tensor(start, device=self.quadratic.device)[None]
+        reach = reach_of(self.rows, self.equation)
+        fits = climb(self._sums, reach, beta, beta.new_ones(1), self.quadratic)
         params = fits.params[0].cpu().numpy()
         at = self.evaluate(params[None])
         assert at.hessian is not None
@@ -414,77 +468,36 @@ class Independent:
 
 
 @one_thread()
-def fit_independent(rows: Rows, *, link: Link = LOGIT, penalty: float = 0.0) -> Independent:
-    """Fit the outcome of the labelled rows and a probit of selection, each by Newton."""
-    if not isinstance(rows, Rows):  # rows in partitions know how
-        return rows.fit_independent(link=link, penalty=penalty)
-    labelled = rows.tilt > 0
-    own: Any = labelled  # a slice, if possible, whose values are not copied
-    if rows.segments[-1][0] == "hard":
-        own = slice(rows.segments[-1][1], rows.n)
-    by_outcome, by_select = _quadratics(rows, penalty, float(rows.weight[own].sum()))
-    if rows.apart is not None:
-        return _independent_apart(rows, link, labelled, by_outcome, by_select)
-    outcome = fit_binary(
-        rows.X[:, own],
-        0.5 * (1.0 + rows.sign[own]),
-        link,
-        weight=rows.weight[own],
-        offset=rows.offset[own],
-        penalty=by_outcome[0],
-        ridge=by_outcome[1],
-        factors=_of_one(rows.factors, "X"),
-        gain=_LAST_GAIN,
-    )
-    select = fit_binary(
-        rows.W,
-        labelled.to(torch.float64),
-        PROBIT,
-        weight=rows.weight,
-        offset=rows.offset_select,
-        penalty=by_select[0],
-        ridge=by_select[1],
-        factors=_of_one(rows.factors, "W"),
-        gain=_LAST_GAIN,
-    )
-    params = torch.cat([outcome.params, select.params]).cpu().numpy()
-    value = outcome.value + select.value
-    return Independent(params, value, outcome.converged and select.converged)
+def fit_independent(rows: Any, *, link: Link = LOGIT, penalty: float = 0.0) -> Independent:
+    """Fit the outcome of the labelled rows and a probit of selection, each by Newton.
 
-
-def _independent_apart(
-    rows: Rows,
-    link: Link,
-    labelled: Tensor,
-    by_outcome: tuple[float, Tensor],
-    by_select: tuple[float, Tensor],
-) -> Independent:
-    """Fit the equations apart, one of them with the effects of a factor that is apart."""
-    apart, level = rows.apart, rows.level
-    assert apart is not None
-    assert level is not None
-    cut = labelled if apart.equation == "outcome" else slice(None)
-    weights = rows.weight[labelled], rows.weight
-    y = 0.5 * (1.0 + rows.sign[labelled]), labelled.to(torch.float64)
-    equations = (
-        (rows.X[:, labelled], y[0], link, weights[0], rows.offset[labelled], by_outcome),
-        (rows.W, y[1], PROBIT, weights[1], rows.offset_select, by_select),
-    )
+    The rows are in memory or in partitions.
+    """
     fits = []
-    for name, (X, labels, own, weight, offset, (alpha, ridge)) in zip(
-        ("outcome", "select"), equations, strict=True
-    ):
-        if apart.equation == name:
-            whole = alpha * float(weight.sum()) * ridge
-            fit = fit_with_effects(X, labels, own, weight, offset, level[cut], apart, whole)
-        else:
-            fit = fit_binary(X, labels, own, weight=weight, offset=offset, penalty=alpha,
-                             ridge=ridge)  # fmt: skip
-        fits.append(fit)
-    params = torch.cat([fit.params for fit in fits]).cpu().numpy()
-    return Independent(
-        params, fits[0].value + fits[1].value, fits[0].converged and fits[1].converged
-    )
+    for equation, own in (("outcome", link), ("select", PROBIT)):
+        if rows.apart is not None and rows.apart.equation == equation:
+            fits.append(fit_with_effects(rows, equation, own, penalty))
+        elif isinstance(rows, Rows):
+            fits.append(_fit_equation(rows, equation, own, penalty))
+        else:  # rows in partitions know how
+            fits.append(rows.fit_binary(equation, own, penalty))
+    outcome, select = fits
+    params = torch.cat([outcome.params, select.params]).cpu().numpy()
+    return Independent(params, outcome.value + select.value, outcome.converged and select.converged)
+
+
+def _fit_equation(rows: Rows, equation: str, link: Link, penalty: float) -> BinaryFit:
+    """:func:`fit_binary` of one equation of rows in memory, with its penalties."""
+    X, y, weight, offset = equation_of(rows, equation)
+    total = float(weight.sum())
+    if rows.smoothing is None:
+        alpha, ridge = penalty, _ridges(rows)[equation == "select"]
+    else:
+        alpha, ridge = 1.0, quadratic_of(rows, equation, penalty) / total
+    return fit_binary(
+        X, y, link, weight=weight, offset=offset, penalty=alpha, ridge=ridge,
+        factors=factors_of(rows, equation), gain=_LAST_GAIN,
+    )  # fmt: skip
 
 
 @one_thread()
@@ -510,31 +523,6 @@ def _ridges(rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the ridges of the outcome's and of selection's columns."""
     p, ridge = rows.X.shape[-2], torch.as_tensor(rows.ridge, device=rows.device)
     return ridge[..., :p, :p], ridge[..., p:, p:]
-
-
-def _of_one(factors: Factors, name: str) -> Factors:
-    """The factors of one equation, whose columns are X there."""
-    return tuple(("X", first, last) for of, first, last in factors if of == name)
-
-
-def _quadratics(
-    rows: Rows, penalty: float, labelled: float
-) -> tuple[tuple[float, Tensor], tuple[float, Tensor]]:
-    """Penalty and its matrix in each equation, penalised terms added to the ridge.
-
-    Parameters
-    ----------
-    labelled : float
-        Weight of the labelled rows, on which the outcome equation is fitted.
-    """
-    outcome, select = _ridges(rows)
-    if rows.smoothing is None:
-        return (penalty, outcome), (penalty, select)
-    p, smoothing = rows.X.shape[-2], torch.as_tensor(rows.smoothing, device=rows.device)
-    return (
-        (1.0, penalty * outcome + smoothing[:p, :p] / labelled),
-        (1.0, penalty * select + smoothing[p:, p:] / rows.total_weight),
-    )
 
 
 @one_thread()

@@ -42,12 +42,6 @@ class LevelSums:
     cross: Tensor  # (B, P, q) second derivatives in a parameter and an effect
 
 
-def added(parts: list[LevelSums]) -> LevelSums:
-    """Sums over several sets of rows."""
-    fields = ([getattr(part, name) for part in parts] for name in LevelSums.__slots__)
-    return LevelSums(*(torch.stack(field).sum(0) for field in fields))
-
-
 @dataclass(frozen=True, slots=True)
 class Eliminated:
     """What is left of the sums without the effects, at the effects that maximise them."""

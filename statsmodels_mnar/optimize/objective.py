@@ -1,15 +1,13 @@
 """Blocks of rows -> log-likelihood, score, Hessian, row scores and outer products.
 
-theta = (beta, gamma, dependence parameters); a row enters only through a = x'beta + offset and
-b = w'gamma + offset, so with the row terms g and h the score is X'g_a, W'g_b, sum g and the Hessian
-X'diag(h_aa)X and so on.
-
-A leading axis of B parameter vectors runs through everything.
+theta = (beta, gamma, dependence parameters); a leading axis of B parameter vectors runs through
+everything. Rows in memory and in partitions share all but the sums themselves: effects of many
+levels are eliminated, and penalties subtracted, where the sums arrive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -20,10 +18,11 @@ from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Apart, Block, Factors, Rows, RowTerms, block_rows, pairs, times
+from ..kernel.rows import Apart, Block, Rows, RowTerms, block_rows, times
 from ..kernel.threads import available, in_threads, one_thread
 from ..types import Floats
-from .levels import Effects, Eliminated, LevelSums, Memory, by_level, eliminate, schur
+from .levels import Effects, Eliminated, LevelSums, Memory, eliminate, schur
+from .sums import add_hessian, add_levels, add_score, level_scores, row_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,6 @@ class Evaluation:
     def __getitem__(self, members: Tensor) -> Evaluation:
         more = (self.score, self.hessian, self.apart)
         return Evaluation(self.value[members], *(v if v is None else v[members] for v in more))
-
-    @classmethod
-    def joined(cls, parts: list[Evaluation], order: Tensor) -> Evaluation:
-        """Parts one after the other, then taken in this order."""
-
-        def join(values: list[Any]) -> Any:
-            return None if values[0] is None else torch.cat(values)[order]
-
-        return cls(*(join([getattr(p, name) for p in parts]) for name in cls.__slots__))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,32 +74,36 @@ class Adjustment:
 
 
 class Likelihood:
-    """What every objective is to an optimiser: a form on a number of columns, and a penalty."""
+    """What every objective is to an optimiser: a form on rows, less the penalties.
 
-    def __init__(
-        self, form: Form, penalty: float, p: int, k: int, scale: np.ndarray, ridge: np.ndarray,
-        total_weight: float, device: torch.device, smoothing: np.ndarray | None = None,
-        adjustment: Adjustment | None = None,
-    ) -> None:  # fmt: skip
+    The rows are in memory or in partitions; a subclass says how their terms are added.
+    """
+
+    rows: Any  # Rows, or PartitionedRows in their place
+
+    def __init__(self, rows: Any, form: Form, *, penalty: float = 0.0) -> None:
         if not (np.isfinite(penalty) and penalty >= 0):
             raise ValueError(f"penalty={penalty!r} must be a nonnegative number")
+        self.rows = rows
         self.form = form
         self.penalty = float(penalty)
-        self.p, self.k = p, k
-        self.n_coef = p + k
+        self.p, self.k = rows.shape
+        self.n_coef = self.p + self.k
         self.n_params = self.n_coef + len(form.names)
-        self.total_weight = total_weight
+        self.total_weight: float = rows.total_weight
+        scale, ridge = rows.scale, rows.ridge
         ones = np.ones((*scale.shape[:-1], len(form.names)))
         self.scale = np.concatenate([scale, ones], axis=-1)  # (P,) or (B, P)
         self.ridge = np.zeros((*scale.shape[:-1], self.n_params, self.n_params))
         self.ridge[..., : self.n_coef, : self.n_coef] = ridge  # (P, P) or (B, P, P)
         self.smoothing: np.ndarray | None = None
-        if smoothing is not None:
+        if rows.smoothing is not None:
             self.smoothing = np.zeros((self.n_params, self.n_params))
-            self.smoothing[: self.n_coef, : self.n_coef] = smoothing
-        same = adjustment is not None and adjustment.kind == form.kind
-        self.adjustment = adjustment if same else None
-        self.device = device
+            self.smoothing[: self.n_coef, : self.n_coef] = rows.smoothing
+        same = rows.adjustment is not None and rows.adjustment.kind == form.kind
+        self.adjustment: Adjustment | None = rows.adjustment if same else None
+        self.device: torch.device = rows.device
+        self._memory = Memory()  # of eliminated effects
 
     @property
     def penalised(self) -> bool:
@@ -134,23 +128,103 @@ class Likelihood:
         """Sum of the weights of each member's rows, (B,) or a number for all of them."""
         return torch.tensor(self.total_weight, dtype=torch.float64, device=self.device)
 
-    def with_form(self, form: Form) -> Any:
-        """Return the objective of the same rows under another form or integration."""
-        raise NotImplementedError
-
-    def sample(self, count: int) -> Any:
-        """The objective on so many of the rows, always the same ones."""
-        raise NotImplementedError
-
     def members_at_once(self, theta: np.ndarray) -> int:
         """Members of a batch near theta, (P,), that are best evaluated together."""
         raise NotImplementedError
 
+    def sums(
+        self,
+        theta: Tensor,
+        order: int,
+        weights: Tensor | None = None,
+        effects: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Value and derivatives up to ``order`` at theta, (B, P), without penalties.
+
+        At given ``effects`` of the factor that is apart, (B, q), the fields of `LevelSums`.
+        """
+        raise NotImplementedError
+
+    def expected_sums(self, theta: Tensor, effects: Tensor | None = None) -> tuple[Tensor, ...]:
+        """:meth:`sums` over all that a row could show, each weighted by its probability.
+
+        Rows that are labelled 1 or 0, or not selected: minus the Hessian is the expected
+        information.
+        """
+        raise NotImplementedError
+
+    def _changed(self, rows: Any, form: Form) -> Any:
+        """The objective of the same kind on other rows, or under another form."""
+        raise NotImplementedError
+
+    def _at_hand(self, rows: Rows) -> Objective:
+        """The objective on some rows that are in memory."""
+        raise NotImplementedError
+
+    def with_rows(self, rows: Any) -> Any:
+        """Other rows under the same form."""
+        return self._changed(rows, self.form)
+
+    def with_form(self, form: Form) -> Any:
+        """Return the objective of the same rows under another form or integration."""
+        changed = self._changed(self.rows, form)
+        changed._memory = self._memory
+        return changed
+
+    def smoothed(
+        self,
+        smoothing: np.ndarray | None,
+        adjustment: Adjustment | None = None,
+        precision: float | None = None,
+    ) -> Any:
+        """Return the objective with other penalties of its terms, and their adjustment.
+
+        ``precision`` is that of the effects that are apart; by default it stays.
+        """
+        apart = self.rows.apart
+        if apart is not None and precision is not None:
+            apart = replace(apart, precision=precision)
+        rows = replace(self.rows, smoothing=smoothing, adjustment=adjustment, apart=apart)
+        changed = self.with_rows(rows)
+        changed._memory = self._memory
+        return changed
+
+    def sample(self, count: int) -> Any:
+        """The objective on so many of the rows, always the same ones."""
+        if self.rows.n <= count:
+            return self
+        rows = self.rows.take(sample_positions(self.rows.n, count))
+        adjustment = rows.adjustment
+        if adjustment is not None:  # which grows with the rows of a level
+            values = adjustment.values * (count / self.rows.n)
+            rows = replace(rows, adjustment=replace(adjustment, values=values))
+        return self._at_hand(rows)
+
+    def sample_levels(self, count: int) -> Objective:
+        """The objective on the rows of so many levels of the factor that is apart."""
+        chosen = np.zeros(self.rows.apart.count, dtype=bool)
+        chosen[sample_positions(len(chosen), count)] = True
+        return self._at_hand(self.rows.of_levels(chosen))
+
+    @one_thread()
     def evaluate(
         self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
     ) -> Evaluation:
-        """Value and derivatives up to ``order`` at theta, (B, P)."""
-        raise NotImplementedError
+        """Value and derivatives up to ``order`` at theta, (B, P).
+
+        Parameters
+        ----------
+        weights : Tensor, optional
+            (B, n) weights in place of the rows' own, in the order of the sorted rows. Where theta
+            is one vector, the rows' terms are computed once for all of them.
+        """
+        theta = self.as_theta(theta)
+        if self.rows.apart is None:
+            at = Evaluation(*self.sums(theta, order, weights))
+        else:
+            found = self._eliminated(theta, weights)
+            at = Evaluation(found.value, found.score, found.hessian, found.log_information)
+        return self._penalised(theta, at, torch.atleast_1d(self.totals(weights)))
 
     def as_theta(self, theta: Tensor | np.ndarray) -> Tensor:
         """One parameter vector or several, checked, as (B, P) on the device."""
@@ -172,6 +246,68 @@ class Likelihood:
         if self.adjustment is not None:
             at = _adjusted(theta, at, self.adjustment)
         return at
+
+    # -- effects of a factor that is apart ---------------------------------------------------------
+
+    def _eliminated(self, theta: Tensor, weights: Tensor | None = None) -> Eliminated:
+        apart = self.rows.apart
+        members = self.n_members if self.batched else 1 if weights is None else len(weights)
+        members = max(len(theta), members)
+        theta = theta.expand(members, -1)
+        key = (apart, self.form) if weights is None and not self.batched else None
+        known = None if key is None else self._memory.known(theta, key)
+        if known is not None:
+            return known
+        start = self._memory.start(theta, apart.count, members)
+
+        def sums(effects: Tensor) -> LevelSums:
+            return LevelSums(*self.sums(theta, 2, weights, effects))
+
+        found = eliminate(sums, start, apart.precision)
+        self._memory.keep(theta, found, key)
+        return found
+
+    @one_thread()
+    def effects(self, theta: Tensor | np.ndarray) -> Effects:
+        """The effects of the factor that is apart, at theta, (P,)."""
+        theta = self.as_theta(theta)[:1]
+        found = self._eliminated(theta)
+        parts = (found.effects, found.information, found.tangent)
+        return Effects(*(part[0].cpu().numpy() for part in (theta, *parts)))
+
+    @one_thread()
+    def information_at(self, theta: Floats, effects: Floats) -> tuple[Floats, float]:
+        """The information without the effects, penalised, and log|D|, at any effects."""
+        at, u = self.as_theta(theta), torch.as_tensor(effects, device=self.device)[None]
+        found = schur(LevelSums(*self.sums(at, 2, None, u)), u, self.rows.apart.precision)
+        whole = self._penalised(
+            at, Evaluation(found.value, found.score, found.hessian), self.totals()[None]
+        )
+        assert whole.hessian is not None
+        return -whole.hessian[0].cpu().numpy(), float(found.log_information[0])
+
+    def expected_information(
+        self, theta: Floats, effects: Effects | None
+    ) -> tuple[Floats, Effects | None]:
+        """Expected information of the parameters, (P, P), without penalties.
+
+        Effects that are apart are eliminated; with them their own expected information.
+        """
+        at = self.as_theta(theta)
+        if effects is None:
+            return -self.expected_sums(at)[2][0].cpu().numpy(), None
+        u = torch.as_tensor(effects.values, device=self.device)[None]
+        found = schur(LevelSums(*self.expected_sums(at, u)), u, self.rows.apart.precision)
+        parts = (found.hessian, found.information, found.tangent)
+        hessian, information, tangent = (part[0].cpu().numpy() for part in parts)
+        return -hessian, Effects(theta, effects.values, information, tangent)
+
+    def plain_value(self, theta: Floats) -> float:
+        """The log-likelihood at theta, with the effects, but without any penalty."""
+        if self.rows.apart is None:
+            return float(self.smoothed(None).evaluate(theta, 0).value[0])
+        prior = 0.5 * self.rows.apart.precision * float(np.sum(self.effects(theta).values ** 2))
+        return float(self.smoothed(None).evaluate(theta, 0).value[0]) + prior
 
 
 def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> Evaluation:
@@ -198,143 +334,12 @@ def _adjusted(theta: Tensor, at: Evaluation, adjustment: Adjustment) -> Evaluati
     return Evaluation(at.value + value, score, hessian, at.apart)
 
 
-# -- from the terms of rows to score and Hessian ---------------------------------------------------
-
-
-def add_score(score: Tensor, first: Tensor, block: Block) -> None:
-    """Add a block's weighted first derivatives, (d, B, n), to the score, (B, P)."""
-    p, c = _ends(block)
-    if block.kind == "closed":
-        score[:, p:c] += times(first[0], block.W.mT)
-        return
-    score[:, :p] += times(first[0], block.X.mT)
-    score[:, p:c] += times(first[1], block.W.mT)
-    score[:, c:] += first[2:].sum(-1).mT
-
-
-def add_hessian(hessian: Tensor, second: Tensor, block: Block) -> None:
-    """Add a block's weighted second derivatives to the upper triangle; the lower is not read."""
-    p, c = _ends(block)
-    X, W = wide(block.X, block.factors, "X"), wide(block.W, block.factors, "W")
-    if block.kind == "closed":
-        hessian[:, p:c, p:c] += gram(W, second[0], W)
-        return
-    d = hessian.shape[-1] - c
-    by_a, by_b, own = second.split([2 + d, 1 + d, d * (d + 1) // 2])
-    hessian[:, :p, :p] += gram(X, by_a[0], X)
-    hessian[:, :p, p:c] += gram(X, by_a[1], W)
-    hessian[:, p:c, p:c] += gram(W, by_b[0], W)
-    hessian[:, :p, c:] += block.X @ by_a[2:].permute(1, 2, 0)
-    hessian[:, p:c, c:] += block.W @ by_b[1:].permute(1, 2, 0)
-    for sums, (i, j) in zip(own.sum(-1), pairs(d), strict=True):
-        hessian[:, c + i, c + j] += sums
-
-
-@dataclass(frozen=True, slots=True)
-class Wide:
-    """Columns of which the last may be indicators of factors."""
-
-    dense: Tensor  # (p, n) or (B, p, n)
-    codes: tuple[tuple[Tensor, int], ...] = ()  # (n,) level of each row, and how many there are
-
-
-def wide(columns: Tensor, factors: Factors, name: str) -> Wide:
-    """Tell the indicators of factors from other columns."""
-    own = [(first, last) for of, first, last in factors if of == name]
-    if not own or columns.ndim != 2:  # members of a batch have rows of their own
-        return Wide(columns)
-    codes = tuple((columns[first:last].argmax(0), last - first) for first, last in own)
-    return Wide(columns[: own[0][0]], codes)
-
-
-def gram(left: Wide, h: Tensor, right: Wide) -> Tensor:
-    """Sum over rows of h times left column times right column, (B, ., .); h is (B, n)."""
-    weighted = left.dense * h[:, None]
-    top = [weighted @ right.dense.mT]
-    if not left.codes and not right.codes:
-        return top[0]
-    top += [_by_level(weighted, *level) for level in right.codes]
-    rows = [torch.cat(top, dim=-1)]
-    for codes, count in left.codes:
-        crossed = _by_level(right.dense * h[:, None], codes, count).mT
-        parts = [crossed, *(_by_pair(h, codes, count, *level) for level in right.codes)]
-        rows.append(torch.cat(parts, dim=-1))
-    return torch.cat(rows, dim=-2)
-
-
-def _by_level(values: Tensor, codes: Tensor, count: int) -> Tensor:
-    """Sums of the rows of each level, (B, p, count)."""
-    return values.new_zeros(*values.shape[:-1], count).index_add_(-1, codes, values)
-
-
-def _by_pair(h: Tensor, codes: Tensor, count: int, others: Tensor, number: int) -> Tensor:
-    """Sums of h over the rows of each pair of levels, (B, count, number)."""
-    if codes is others:
-        return torch.diag_embed(_by_level(h, codes, count))
-    sums = _by_level(h, codes * number + others, count * number)
-    return sums.reshape(len(h), count, number)
-
-
-def add_levels(
-    levels: tuple[Tensor, ...], first: Tensor, second: Tensor, block: Block, apart: Apart
-) -> None:
-    """Add a block's derivatives in the effects of its levels; see `levels.LevelSums`."""
-    pull, bend, cross = levels
-    p, c = _ends(block)
-    level, outcome = block.level, apart.equation == "outcome"
-    assert level is not None
-    if block.kind == "closed":
-        if not outcome:
-            pull += by_level(first[0], level, apart.count)
-            bend += by_level(second[0], level, apart.count)
-            cross[:, p:c] += by_level(block.W * second[0][:, None], level, apart.count)
-        return
-    d = cross.shape[1] - c
-    by_a, by_b, _ = second.split([2 + d, 1 + d, d * (d + 1) // 2])
-    own, ab, aa, bb = (first[0] if outcome else first[1]), by_a[1], by_a[0], by_b[0]
-    dependence = by_a[2:] if outcome else by_b[1:]
-    pull += by_level(own, level, apart.count)
-    bend += by_level(aa if outcome else bb, level, apart.count)
-    cross[:, :p] += by_level(block.X * (aa if outcome else ab)[:, None], level, apart.count)
-    cross[:, p:c] += by_level(block.W * (ab if outcome else bb)[:, None], level, apart.count)
-    cross[:, c:] += by_level(dependence.transpose(0, 1), level, apart.count)
-
-
-def row_scores(block: Block, terms: RowTerms, n_params: int) -> Tensor:
-    """(n, P) of one block at the first parameter vector."""
-    assert terms.first is not None
-    first = terms.first[:, 0]
-    if block.kind == "closed":
-        p, c = _ends(block)
-        scores = first.new_zeros(len(block.key), n_params)
-        scores[:, p:c] = (first[0] * block.W).mT
-        return scores
-    return torch.cat([first[0] * block.X, first[1] * block.W, first[2:]]).mT
-
-
-def _level_scores(block: Block, terms: RowTerms, tangent: Tensor, apart: Apart) -> Tensor:
-    """(n, P) scores of the effects of the rows' levels, along the effects' tangent."""
-    assert terms.first is not None
-    assert block.level is not None
-    own = terms.first[0, 0]
-    if block.kind == "closed" and apart.equation == "outcome":
-        return own.new_zeros(len(block.key), len(tangent))
-    if block.kind != "closed" and apart.equation == "select":
-        own = terms.first[1, 0]
-    return (own * tangent[:, block.level]).mT
-
-
-def _ends(block: Block) -> tuple[int, int]:
-    """Where beta and gamma end."""
-    p = block.X.shape[-2]
-    return p, p + block.W.shape[-2]
-
-
 # -- blocks of rows -> log-likelihood, score, Hessian, row scores and outer products ---------------
 
 
 Found = TypeVar("Found")
 
+_BUDGET = 256 * 2**20  # bytes of work arrays
 _GROUPS = 64  # of blocks whose sums are kept until they are added in their order
 _DRAW_CACHE = 512 * 2**20  # bytes of draws kept between evaluations
 _SMALL_WORK = 2**17  # values at nodes, of members and rows, that cost no more than another call
@@ -377,30 +382,23 @@ class Objective(Likelihood):
         form: Form,
         *,
         penalty: float = 0.0,
-        memory_budget: int = 256 * 2**20,
+        memory_budget: int = _BUDGET,
         block_size: int | None = None,
     ) -> None:
         if block_size is not None and block_size < 1:
             raise ValueError(f"block_size={block_size!r} must be a positive integer")
-        p, k = rows.X.shape[-2], rows.W.shape[-2]
-        super().__init__(
-            form, penalty, p, k, rows.scale, rows.ridge, rows.total_weight, rows.device,
-            rows.smoothing, rows.adjustment,
-        )  # fmt: skip
-        self.rows = rows
+        super().__init__(rows, form, penalty=penalty)
         self.memory_budget = memory_budget
         self.block_size = block_size
         self._draws: dict[tuple[int, int], Nodes] = {}
         self._draws_size = 0  # of their blocks
         self._blocks: tuple[int, list[Block]] = (0, [])  # of this size, which are only views
-        self._memory = Memory()  # of eliminated effects
 
     def with_form(self, form: Form) -> Objective:
-        """Return the objective of the same rows under another form or integration."""
-        changed = self._changed(self.rows, form)
+        changed: Objective = super().with_form(form)
         if form.simulation == self.form.simulation:
             changed._draws, changed._draws_size = self._draws, self._draws_size
-        changed._blocks, changed._memory = self._blocks, self._memory
+        changed._blocks = self._blocks
         return changed
 
     @property
@@ -412,57 +410,10 @@ class Objective(Likelihood):
         return len(self.rows.weight)
 
     def members(self, index: Tensor) -> Objective:
-        return self.with_rows(self.rows.members(index))
+        return self._at_hand(self.rows.members(index))
 
     def totals(self, weights: Tensor | None = None) -> Tensor:
         return (self.rows.weight if weights is None else weights).sum(-1)
-
-    def sample(self, count: int) -> Objective:
-        if self.rows.n <= count:
-            return self
-        rows = self.rows.take(sample_positions(self.rows.n, count))
-        adjustment = rows.adjustment
-        if adjustment is not None:  # which grows with the rows of a level
-            values = adjustment.values * (count / self.rows.n)
-            rows = replace(rows, adjustment=replace(adjustment, values=values))
-        return self.with_rows(rows)
-
-    def sample_levels(self, count: int) -> Objective:
-        """The objective on the rows of so many levels of the factor that is apart."""
-        apart, level = self.rows.apart, self.rows.level
-        assert apart is not None
-        assert level is not None
-        chosen = np.zeros(apart.count, dtype=bool)
-        chosen[sample_positions(apart.count, count)] = True
-        found, codes = np.cumsum(chosen) - 1, level.cpu().numpy()
-        rows = self.rows.take(np.flatnonzero(chosen[codes]))
-        assert rows.level is not None
-        own = torch.as_tensor(found, device=rows.device)[rows.level]
-        apart = replace(apart, count=int(chosen.sum()))
-        return self.with_rows(replace(rows, level=own, apart=apart))
-
-    def with_rows(self, rows: Rows) -> Objective:
-        """Other rows under the same form."""
-        return self._changed(rows, self.form)
-
-    def smoothed(
-        self,
-        smoothing: np.ndarray | None,
-        adjustment: Adjustment | None = None,
-        precision: float | None = None,
-    ) -> Objective:
-        """Return the objective with other penalties of its terms, and their adjustment.
-
-        ``precision`` is that of the effects that are apart; by default it stays.
-        """
-        apart = self.rows.apart
-        if apart is not None and precision is not None:
-            apart = replace(apart, precision=precision)
-        changed = self.with_rows(
-            replace(self.rows, smoothing=smoothing, adjustment=adjustment, apart=apart)
-        )
-        changed._memory = self._memory
-        return changed
 
     def _changed(self, rows: Rows, form: Form) -> Objective:
         return Objective(
@@ -473,21 +424,19 @@ class Objective(Likelihood):
             block_size=self.block_size,
         )
 
-    @one_thread()
-    def evaluate(
-        self, theta: Tensor | np.ndarray, order: int = 2, weights: Tensor | None = None
-    ) -> Evaluation:
-        """Value and derivatives up to ``order`` at theta, (B, P).
+    def _at_hand(self, rows: Rows) -> Objective:
+        return self._changed(rows, self.form)
 
-        Parameters
-        ----------
-        weights : Tensor, optional
-            (B, n) weights in place of the rows' own, in the order of the sorted rows. Where theta
-            is one vector, the rows' terms are computed once for all of them.
-        """
-        theta = self.as_theta(theta)
+    @one_thread()
+    def sums(
+        self,
+        theta: Tensor,
+        order: int,
+        weights: Tensor | None = None,
+        effects: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
         if weights is None:
-            weights = self.rows.weight if self.rows.batched else self.rows.weight[None]
+            weights = torch.atleast_2d(self.rows.weight)
         elif weights.ndim != 2 or weights.shape[1] != self.rows.n:
             raise ValueError(
                 f"weights must have shape ({len(theta)}, {self.rows.n}), got {tuple(weights.shape)}"
@@ -496,15 +445,16 @@ class Objective(Likelihood):
         if not {len(theta), len(weights)} <= {1, B}:
             raise ValueError(f"{len(weights)} sets of weights do not match {len(theta)} of theta")
         groups = self._groups(theta)
-        if len(groups) == 1 or self.rows.apart is not None:
-            return self._evaluate(theta, order, weights)
+        if len(groups) == 1 or effects is not None:
+            return self._sums(theta, order, weights, effects)
         parts = [
-            self.with_rows(self.rows.members(index))._evaluate(
+            self._at_hand(self.rows.members(index))._sums(
                 theta[index], order, weights if len(weights) == 1 else weights[index]
             )
             for index in groups
         ]
-        return Evaluation.joined(parts, torch.cat(groups).argsort())
+        back = torch.cat(groups).argsort()
+        return tuple(torch.cat(values)[back] for values in zip(*parts, strict=True))
 
     def _groups(self, theta: Tensor) -> list[Tensor]:
         """Members whose integrals take about as many nodes: one near |rho| = 1 slows no other.
@@ -535,21 +485,12 @@ class Objective(Likelihood):
             raise ValueError(f"theta has values of {list(self.form.names)} that are not finite")
         return dependence
 
-    def _evaluate(self, theta: Tensor, order: int, weights: Tensor) -> Evaluation:
-        members = max(len(theta), len(weights))
-        if self.rows.apart is not None:
-            found = self._eliminated(theta, weights, members)
-            at = Evaluation(found.value, found.score, found.hessian, found.log_information)
-        else:
-            at = Evaluation(*self._sums(theta, order, weights))
-        return self._penalised(theta, at, weights.sum(-1))
-
     def _sums(
         self, theta: Tensor, order: int, weights: Tensor, effects: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Value, score and Hessian without penalties and, at given effects, their derivatives."""
         B, P = max(len(theta), len(weights)), theta.shape[1]
-        apart = self.rows.apart
+        apart = None if effects is None else self.rows.apart
 
         def sums(blocks: Iterable[tuple[Block, RowTerms]]) -> tuple[Tensor, ...]:
             value = theta.new_zeros(B)
@@ -578,122 +519,98 @@ class Objective(Likelihood):
         value, score, hessian, *levels = total
         return value, score, hessian.triu() + hessian.triu(1).mT, *levels
 
-    # -- effects of a factor that is apart ---------------------------------------------------------
-
-    def _eliminated(self, theta: Tensor, weights: Tensor, members: int) -> Eliminated:
-        apart = self.rows.apart
-        assert apart is not None
-        theta = theta.expand(members, -1)
-        own = weights.data_ptr() == self.rows.weight.data_ptr()
-        key = (apart, self.form, self.rows.weight.data_ptr()) if own else None
-        known = self._memory.known(theta, key) if own else None
-        if known is not None:
-            return known
-        start = self._memory.start(theta, apart.count, members)
-
-        def sums(effects: Tensor) -> LevelSums:
-            return LevelSums(*self._sums(theta, 2, weights, effects))
-
-        found = eliminate(sums, start, apart.precision)
-        self._memory.keep(theta, found, key)
-        return found
-
-    @one_thread()
-    def effects(self, theta: Tensor | np.ndarray) -> Effects:
-        """The effects of the factor that is apart, at theta, (P,)."""
-        theta = self.as_theta(theta)[:1]
-        found = self._eliminated(theta, self.rows.weight[None], 1)
-        parts = (found.effects, found.information, found.tangent)
-        return Effects(*(part[0].cpu().numpy() for part in (theta, *parts)))
-
-    @one_thread()
-    def level_sums(self, theta: Floats, effects: Floats) -> LevelSums:
-        """Sums over the rows at theta, (P,), and any effects, (q,), without penalties."""
-        u = torch.as_tensor(effects, device=self.device)[None]
-        return LevelSums(*self._sums(self.as_theta(theta), 2, self.rows.weight[None], u))
-
-    @one_thread()
-    def information_at(self, theta: Floats, effects: Floats) -> tuple[Floats, float]:
-        """The information without the effects, penalised, and log|D|, at any effects."""
-        at, u = self.as_theta(theta), torch.as_tensor(effects, device=self.device)[None]
-        assert self.rows.apart is not None
-        found = schur(self.level_sums(theta, effects), u, self.rows.apart.precision)
-        whole = self._penalised(
-            at, Evaluation(found.value, found.score, found.hessian), self.totals()[None]
-        )
-        assert whole.hessian is not None
-        return -whole.hessian[0].cpu().numpy(), float(found.log_information[0])
-
-    def plain_value(self, theta: Floats) -> float:
-        """The log-likelihood at theta, with the effects, but without any penalty."""
-        if self.rows.apart is None:
-            return float(self.smoothed(None).evaluate(theta, 0).value[0])
-        prior = 0.5 * self.rows.apart.precision * float(np.sum(self.effects(theta).values ** 2))
-        return float(self.smoothed(None).evaluate(theta, 0).value[0]) + prior
-
     @one_thread()
     def row_values(self, theta: Tensor | np.ndarray) -> Tensor:
         """Unweighted log-likelihood of every row, (B, n), in the user's order."""
         self._check_shared("row_values")
         theta = self.as_theta(theta)
+        effects = None if self.rows.apart is None else self._eliminated(theta).effects
+        return self.rows.unsort(self._values(theta, effects))
+
+    def _values(self, theta: Tensor, effects: Tensor | None) -> Tensor:
+        """(B, n) log-likelihoods of the rows as they are sorted."""
 
         def values(blocks: Iterable[tuple[Block, RowTerms]]) -> Tensor:
             none = theta.new_zeros(len(theta), 0)
             return torch.cat([none, *(terms.value for _, terms in blocks)], dim=-1)
 
-        effects = self._effects_of(theta)
-        found = self._map_blocks(values, theta, 0, effects=effects)
-        return self.rows.unsort(torch.cat(list(found), dim=-1))
+        return torch.cat(list(self._map_blocks(values, theta, 0, effects=effects)), dim=-1)
 
     @one_thread()
-    def row_scores(self, theta: Tensor | np.ndarray) -> Tensor:
-        """Unweighted score of every row, (n, P), in the user's order, without the penalty."""
+    def expected_sums(self, theta: Tensor, effects: Tensor | None = None) -> tuple[Tensor, ...]:
+        parts = []
+        for labelled, y in ((True, 1.0), (True, 0.0), (False, 0.5)):
+            case = self._at_hand(self.rows.as_if(labelled, y))
+            share = case._values(theta, effects).exp()
+            parts.append(case.sums(theta, 2, self.rows.weight * share, effects))
+        return tuple(sum(values[1:], values[0]) for values in zip(*parts, strict=True))
+
+    @one_thread()
+    def row_scores(self, theta: Tensor | np.ndarray, effects: Effects | None = None) -> Tensor:
+        """Unweighted score of every row, (n, P), in the user's order, without the penalty.
+
+        ``effects`` are those of the factor that is apart, by default at theta on these rows.
+        """
         self._check_shared("row_scores")
-        theta = self.as_theta(theta)[:1]
 
-        effects, apart = self._effects_of(theta), self.rows.apart
-        tangent = None if self._memory.ended is None else self._memory.ended.tangent[0]
+        def scores(blocks: Iterable[tuple[Block, Tensor]]) -> Tensor:
+            none = torch.zeros(0, self.n_params, dtype=torch.float64, device=self.device)
+            return torch.cat([none, *(scores for _, scores in blocks)])
 
-        def own(block: Block, terms: RowTerms) -> Tensor:
-            found = row_scores(block, terms, self.n_params)
-            if apart is not None and tangent is not None:  # effects move with the parameters
-                found = found + _level_scores(block, terms, tangent, apart)
-            return found
-
-        def scores(blocks: Iterable[tuple[Block, RowTerms]]) -> Tensor:
-            none = theta.new_zeros(0, self.n_params)
-            return torch.cat([none, *(own(*both) for both in blocks)])
-
-        found = torch.cat(list(self._map_blocks(scores, theta, 1, effects=effects)))
+        found = torch.cat(list(self._map_scores(scores, theta, effects)))
         return self.rows.unsort(found.mT).mT
 
-    def _effects_of(self, theta: Tensor) -> Tensor | None:
-        """(B, q) effects at theta; None where none are apart."""
-        if self.rows.apart is None:
-            return None
-        return self._eliminated(theta, self.rows.weight[None], len(theta)).effects
-
     @one_thread()
-    def opg(self, theta: Tensor | np.ndarray, weights: Tensor | None = None) -> Tensor:
+    def opg(
+        self,
+        theta: Tensor | np.ndarray,
+        weights: Tensor | None = None,
+        effects: Effects | None = None,
+    ) -> Tensor:
         """Weighted sum of the outer products of the row scores, (P, P)."""
         self._check_shared("opg")
-        theta = self.as_theta(theta)[:1]
         by_row = self.rows.weight if weights is None else weights
 
-        def products(blocks: Iterable[tuple[Block, RowTerms]]) -> tuple[Tensor]:
-            total = theta.new_zeros(self.n_params, self.n_params)
-            for block, terms in blocks:
-                scores = row_scores(block, terms, self.n_params)
+        def products(blocks: Iterable[tuple[Block, Tensor]]) -> tuple[Tensor]:
+            total = by_row.new_zeros(self.n_params, self.n_params)
+            for block, scores in blocks:
                 weight = by_row[block.start : block.start + len(block.key)]
                 total += scores.mT @ (weight[:, None] * scores)
             return (total,)
 
-        return _added(self._map_blocks(products, theta, 1))[0]
+        return _added(self._map_scores(products, theta, effects))[0]
+
+    def _map_scores(
+        self,
+        function: Callable[[Iterable[tuple[Block, Tensor]]], Found],
+        theta: Tensor | np.ndarray,
+        effects: Effects | None,
+    ) -> Iterable[Found]:
+        """What a function makes of groups of blocks and their rows' scores, in their order."""
+        theta, apart = self.as_theta(theta)[:1], self.rows.apart
+        values = tangent = theta.new_zeros(0)
+        if apart is not None:
+            at = effects or self.effects(theta)
+            values, tangent = (
+                torch.as_tensor(v, device=self.device) for v in (at.values[None], at.tangent)
+            )
+
+        def scored(blocks: Iterable[tuple[Block, RowTerms]]) -> Iterator[tuple[Block, Tensor]]:
+            for block, terms in blocks:
+                scores = row_scores(block, terms, self.n_params)
+                if apart is not None:  # effects move with the parameters
+                    scores = scores + level_scores(block, terms, tangent, apart)
+                yield block, scores
+
+        return self._map_blocks(
+            lambda blocks: function(scored(blocks)), theta, 1,
+            effects=None if apart is None else values,
+        )  # fmt: skip
 
     def members_at_once(self, theta: np.ndarray) -> int:
         """As many as keep the work arrays small, and rows of their own within half the budget."""
-        if self.rows.apart is not None:  # whose derivatives are as many as levels and parameters
-            return max(1, self.memory_budget // (64 * self.n_params * self.rows.apart.count))
+        if self.rows.apart is not None:
+            return at_once(self.n_params, self.rows.apart, self.memory_budget)
         count = int(self.form.sizes(self._dependence(self.as_theta(theta)))[0])
         in_cache = block_rows(count, self.rows.device, self.memory_budget) // 64
         in_budget = self.memory_budget // (2 * self.rows.nbytes_of_one)
@@ -758,7 +675,10 @@ class Objective(Likelihood):
         threads = available() if self._divided(size) else 1
         if self._blocks[0] != size:
             self._blocks = (size, list(self.rows.blocks(size)))
-        return in_threads(worker, _groups_of(self._blocks[1]), threads=threads)
+        most = _GROUPS
+        if effects is not None and apart is not None:  # whose sums are as many as rows, at most
+            most = min(most, max(1, self.rows.n // apart.count))
+        return in_threads(worker, _groups_of(self._blocks[1], most), threads=threads)
 
     def _divided(self, size: int) -> bool:
         """Whether rows are worth several threads: not those of a block, nor elsewhere than here."""
@@ -780,16 +700,21 @@ class Objective(Likelihood):
         return nodes
 
 
+def at_once(n_params: int, apart: Apart, memory_budget: int = _BUDGET) -> int:
+    """Members whose derivatives in the effects, of each parameter and level, fit into memory."""
+    return max(1, memory_budget // (64 * n_params * apart.count))
+
+
 def sample_positions(n: int, count: int) -> np.ndarray:
     """Positions of a sample among n sorted rows."""
     return np.random.default_rng(0).choice(n, count, replace=False)
 
 
-def _groups_of(blocks: list[Block]) -> list[list[Block]]:
-    """The blocks in at most ``_GROUPS`` runs, whatever the number of threads."""
+def _groups_of(blocks: list[Block], most: int) -> list[list[Block]]:
+    """The blocks in at most so many runs, whatever the number of threads."""
     if not blocks:
         return [[]]
-    length = -(-len(blocks) // _GROUPS)
+    length = -(-len(blocks) // most)
     return [blocks[i : i + length] for i in range(0, len(blocks), length)]
 
 

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from ..types import Floats
 from .binary import BinaryObjective
 from .levels import Effects
-from .objective import Adjustment, Objective
+from .objective import Adjustment, Likelihood, Objective
 from .solution import Solution, ended_well
 
 _SLOPE = 2e-4  # of the marginal likelihood in log lambda, at which an update ends
@@ -142,7 +142,7 @@ class Marginal:
 
 
 def marginal(
-    objective: Objective | BinaryObjective,
+    objective: Likelihood | BinaryObjective,
     solution: Solution,
     free: NDArray[np.bool_],
     blocks: Sequence[Penalised],
@@ -198,9 +198,11 @@ def marginal(
         along = full @ solution.hessian[:, outer.position]
         along[outer.position] = 1.0
         moves = np.vstack([moves, along])
+    if not np.isfinite(theta + moves).all():  # the information is singular
+        return None
     change = np.zeros(len(moves))
     if exact and effects is not None:
-        assert isinstance(objective, Objective)
+        assert isinstance(objective, Likelihood)
         own = [-pull / effects.information if b.apart else np.zeros(len(effects.values))
                for b, pull in zip(blocks, pulls, strict=True)]  # fmt: skip
         own += [np.zeros(len(effects.values))] * (outer is not None)
@@ -233,12 +235,12 @@ def marginal(
 
 
 def _effects_at(
-    objective: Objective | BinaryObjective, theta: Floats, blocks: Sequence[Penalised]
+    objective: Likelihood | BinaryObjective, theta: Floats, blocks: Sequence[Penalised]
 ) -> Effects | None:
     """The effects that are apart; None without any."""
     if not any(block.apart for block in blocks):
         return None
-    assert isinstance(objective, Objective)
+    assert isinstance(objective, Likelihood)
     return objective.effects(theta)
 
 
@@ -256,7 +258,7 @@ def _directions_of(free: NDArray[np.bool_]) -> Floats:
 
 
 def _changes_apart(
-    objective: Objective,
+    objective: Likelihood,
     theta: Floats,
     moves: Floats,
     effects: Effects,
@@ -311,7 +313,7 @@ def _inverse_of_shrunk(solution: Solution, blocks: Sequence[Penalised]) -> Float
 
 
 def _changes(
-    objective: Objective | BinaryObjective, theta: Floats, moves: Floats, inverses: Floats
+    objective: Likelihood | BinaryObjective, theta: Floats, moves: Floats, inverses: Floats
 ) -> Floats:
     """tr(V dH) as the estimates move along each direction, by central differences.
 
@@ -333,7 +335,7 @@ def _changes(
 
 
 def references(
-    objective: Objective | BinaryObjective,
+    objective: Likelihood | BinaryObjective,
     solution: Solution,
     blocks: Sequence[Penalised],
     penalty: Floats,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
@@ -345,13 +345,13 @@ def score(
     """
     params = tuple(independent.params.tolist())
     score, information = (t.cpu().numpy() for t in rows.sum(mills_sums, params, link))
-    smoothing = getattr(rows, "smoothing", None)
+    smoothing = rows.smoothing
     if smoothing is not None:  # effects are random, and their prior adds to the information
         p = len(score) - 1
         penalty = smoothing[:p, :p]
         score[:p] -= penalty @ independent.params[:p]
         information[:p, :p] += penalty
-    adjustment = getattr(rows, "adjustment", None)
+    adjustment = rows.adjustment
     if adjustment is not None:
         score[-1] += adjustment.at(np.zeros(1))[1, 0]
     coef = -np.linalg.solve(information[:-1, :-1], information[:-1, -1])
@@ -388,6 +388,24 @@ def mills_sums(rows: Rows, params: tuple[float, ...], link: Link) -> tuple[Tenso
 WEAK = 10.0  # the rule of thumb of Staiger and Stock (1997) for the first stage's F
 
 Verdict = Literal["strong", "weak", "none", "unknown"]
+
+
+def by_factor(columns: Iterable[str]) -> list[str]:
+    """The columns of a design, with the levels of one factor under its name.
+
+    Examples
+    --------
+    >>> by_factor(["z", "C(officer)[T.2]", "C(officer)[T.3]"])
+    ['z', 'C(officer) (2 levels)']
+    """
+    factors: dict[str, list[str]] = {}
+    for column in columns:
+        factor = column.partition("[")[0] if column.endswith("]") and ":" not in column else column
+        factors.setdefault(factor, []).append(column)
+    return [
+        f"{factor} ({len(names)} levels)" if len(names) > 1 else names[0]
+        for factor, names in factors.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +483,7 @@ class ExclusionTest:
                 "the functional form; add a variable that moves selection but not the outcome, "
                 "and see sensitivity()."
             )
-        names = ", ".join([*self.columns, *["the selection offset"] * self.offset])
+        names = ", ".join([*by_factor(self.columns), *["the selection offset"] * self.offset])
         if self.verdict == "unknown":
             why = "no standard errors" if self.columns else "an offset has no coefficient to test"
             return f"Instrument: {names}; strength unknown ({self.why or why})."
@@ -488,7 +506,7 @@ class ExclusionTest:
             else f"above the rule of thumb of {WEAK:g}"
         )
         return (
-            f"Wald test of {', '.join(self.columns)} in the selection equation: "
+            f"Wald test of {', '.join(by_factor(self.columns))} in the selection equation: "
             f"chi2({self.df}) = {self.statistic:.2f}, p {p_text(self.pvalue)}; "
             f"{self.strength:.2f} per {'variable' if self._pooled else 'column'} ({hint})"
         )

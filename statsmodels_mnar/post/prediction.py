@@ -603,11 +603,7 @@ def predict_average(
             )
             variance += (share @ (first * unseen)) ** 2
     if quantity.levels is not None:
-        by_level = np.zeros(len(quantity.levels.values))
-        for rows in blocks(len(at)):
-            first = quantity.jet(at[rows], 1).first[quantity.levels.index]
-            by_level += quantity.levels.sums(at[rows], share[rows] * first)
-        variance += by_level**2 @ quantity.levels.variance
+        variance += slopes_by_level(quantity, at, share) ** 2 @ quantity.levels.variance
     se = np.sqrt(variance)
     return Prediction(
         np.array([mean]), np.array([se]), pd.Index(["average"]), quantity.which not in INDICES
@@ -626,6 +622,17 @@ def summed_prediction(
         total += float(weights[rows] @ jet.value)
         slope += quantity.summed_gradient(at[rows], weights[rows] * jet.first)
     return total, slope
+
+
+def slopes_by_level(quantity: Quantity, at: Designs, weights: Floats) -> Floats:
+    """(q,) derivatives of the weighted sum in the effects that are no columns; none without."""
+    if quantity.levels is None:
+        return np.zeros(0)
+    found = np.zeros(len(quantity.levels.values))
+    for rows in blocks(len(at)):
+        first = quantity.jet(at[rows], 1).first[quantity.levels.index]
+        found += quantity.levels.sums(at[rows], weights[rows] * first)
+    return found
 
 
 def check_known(values: Floats, index: pd.Index) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ..types import Floats
+from .dependence import by_factor
 from .prediction import Prediction
 from .profile import Profile, find_roots
 
@@ -305,9 +306,10 @@ def _about_exclusion(excluded: tuple[str, ...]) -> str:
             "No variable moves selection without entering the outcome: all this rests on the "
             "functional form."
         )
-    verb = "move" if len(excluded) > 1 else "moves"
+    names = by_factor(excluded)
+    verb = "move" if len(names) > 1 else "moves"
     return (
-        f"Exclusion restriction: {', '.join(excluded)} {verb} selection only; exclusion_test() "
+        f"Exclusion restriction: {', '.join(names)} {verb} selection only; exclusion_test(results) "
         "tells how strongly."
     )
 

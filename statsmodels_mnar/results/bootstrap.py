@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ..errors import NotInMemoryError
 from ..large.partitions import cluster_weights, row_weights
 from ..optimize.maximize import as_optimizer
 from ..optimize.solution import Solution, Status
@@ -229,8 +230,13 @@ def bootstrap(
         raise ValueError(f"penalties={penalties!r} is unknown; use 'held' or 'estimated'")
     if penalties == "estimated" and not self._has_terms:
         raise ValueError("penalties='estimated' is for models with re() or smooth() terms")
-    options = refit_options(self, fit_options)
     in_partitions = self.model.in_partitions
+    if in_partitions and penalties == "estimated":
+        raise NotInMemoryError(
+            "penalties='estimated' fits every replicate anew, with weights that rows in partitions "
+            "draw for one batch only; use penalties='held', or a sample of the rows in a DataFrame"
+        )
+    options = refit_options(self, fit_options)
     ways: tuple[Any, ...]
     if in_partitions:
         ways = self._group_columns if groups is None else column_names(groups)

@@ -34,7 +34,7 @@ LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
 SHADES = ("#0b4a8f", "#c8580a", "#2a9d8f", "#8a6fb0", "#595959")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FAINT = "0.6"  # reference lines
-_OF_TEXT = re.compile(r"I\((.+?) == ('[^']*'|\"[^\"]*\")\)")  # an indicator made of text
+_OF_TEXT = re.compile(r"I\((.+?)\s*==\s*('[^']*'|\"[^\"]*\")\)")  # an indicator made of text
 CHANGES = {
     "the sign changes": "sign changes",
     "no longer different from zero above it": "significance lost",

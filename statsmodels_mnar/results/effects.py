@@ -380,6 +380,7 @@ def _by_partition(
     select = kinds[p:] if which in NEEDS_SELECT else []
     names = design.outcome_names, design.select_names
     found = matched(outcome, select, lambda j, k: facts.same[j, k], *names)
+    found = [column for column in found if not _penalised(self, column)]
     if method.endswith("ex"):
         _check_continuous([column.name for column in found if column.kind != "slope"], method)
     options = {"log": method.startswith("ey"), "elastic": method.endswith("ex")}

@@ -20,13 +20,12 @@ from ..post.sensitivity import Identification, Sensitivity
 from . import shrinkage, summary
 from .drawing import event, indicators, variable_of
 from .effects import MarginalEffects
-from .robustness import sensitivity_along
+from .robustness import GRID, sensitivity_along
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
 
 EFFECTS = ("mean", "mean-selected", "mean-unselected")
-GRID = np.arange(-8, 9) / 10.0  # of the error correlation
 _MOST = 6  # effects that are named in a sentence
 
 
@@ -341,13 +340,20 @@ def identification_lines(found: Findings) -> list[str]:
 
 
 SCHEMA = 1
+LARGEST_FILE = 2**28  # bytes
 _PACKAGES = ("statsmodels-mnar", "statsmodels", "numpy", "scipy", "pandas", "torch")
 _EFFECT = ("effect", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
 
 def as_json(record: dict[str, Any]) -> str:
     """A record as a JSON text; what is not finite is null, or "inf" and "-inf"."""
-    return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
+    if len(text) > LARGEST_FILE:
+        raise ValueError(
+            f"the file would be larger than {LARGEST_FILE >> 20} MB, which from_json does not "
+            "read: the factor of a penalised term has too many levels. Pickle the results instead"
+        )
+    return text
 
 
 def fit_record(results: SelectionResults) -> dict[str, Any]:
@@ -419,6 +425,7 @@ def fit_record(results: SelectionResults) -> dict[str, Any]:
         "biascorr": results._first_stage_record(),
         "penalised_terms": shrinkage.record(results) if results._has_terms else None,
         "free_shares": results._leverage() if results._has_terms else None,
+        "effects_apart": shrinkage.effects_record(results),
         "adjustment": shrinkage.adjustment_record(results),
         "notes": summary.notes(results),
         "versions": versions(),

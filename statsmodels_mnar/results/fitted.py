@@ -590,6 +590,8 @@ class SelectionResults(GenericLikelihoodModelResults):
         model = self.model
         if self._is_likelihood and model.in_partitions and model.rows_at_hand():
             _ = self.llnull, self.weak, self._skewed()  # the rows do not travel
+            if self._has_terms:
+                _ = self._term_facts(), self._leverage(), shrinkage.apart_edf(self)
         state: dict[str, Any] = super().__getstate__()
         return state
 

@@ -20,6 +20,7 @@ from ..errors import AbsentError, IntegrationAccuracyWarning, WeakIdentification
 from ..kernel.forms import Dependence, single_form
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
+from ..kernel.rows import Apart, Rows
 from ..optimize.binary import fit_independent
 from ..optimize.solution import Solution, Status
 from ..post import covariance
@@ -63,7 +64,31 @@ def _instrument(self: SelectionResults) -> ExclusionTest:
         _collapsed(self, found.columns), found.directions, gamma, cov, offset=found.offset,
         sampling=shrunk,
     )  # fmt: skip
+    if np.isnan(test.statistic) and test.df and within_one_cluster(self):
+        test = replace(test, why="clustered errors do not hold for levels within one cluster")
     return _with_levels(self, test, found.directions)
+
+
+def within_one_cluster(results: SelectionResults) -> list[str]:
+    """The columns of both designs, such as levels of the groups, that one cluster alone has.
+
+    Their scores sum to zero in that cluster and are zero in the others, so that a covariance of
+    clusters takes them for known. Empty where the rows are not in memory.
+    """
+    return results._once("within_one_cluster", lambda: _within_one_cluster(results))
+
+
+def _within_one_cluster(results: SelectionResults) -> list[str]:
+    design = results.model.design
+    found = []
+    if not results._groups or isinstance(design, SavedDesign):
+        return []
+    for names, columns in ((design.outcome_names, design.X), (design.select_names, design.W)):
+        for name, column in zip(names, columns.T, strict=True):
+            rows = np.flatnonzero(column)
+            if len(rows) and any((way[rows] == way[rows[0]]).all() for way in results._groups):
+                found.append(name)
+    return list(dict.fromkeys(found))
 
 
 def _with_levels(self: SelectionResults, test: ExclusionTest, directions: Floats) -> ExclusionTest:
@@ -187,16 +212,21 @@ def _rows_apart(self: SelectionResults) -> Any:
     Where they are in the outcome the score test is conservative: it is not projected on them.
     """
     rows, objective = self.model.rows, self.model.objective()
-    apart = getattr(rows, "apart", None)
-    if apart is None:
+    if rows.apart is None:
         return rows
     free = np.zeros(objective.n_params - objective.n_coef)
     effects = objective.effects(np.concatenate([self._fit_info.independent.params, free]))
+    moved = rows.derive(_moved, rows.apart, effects.values)
+    return replace(moved, smoothing=rows.smoothing, adjustment=rows.adjustment, apart=None)
+
+
+def _moved(rows: Rows, apart: Apart, effects: Floats) -> Rows:
+    """The rows with the effects of their levels as offsets."""
     assert rows.level is not None
-    own = rows.X.new_tensor(effects.values)[rows.level]
     name = "offset" if apart.equation == "outcome" else "offset_select"
-    moved = {name: getattr(rows, name) + own}
-    return replace(rows, apart=None, level=None, **moved)
+    own = rows.X.new_tensor(effects)[rows.level]
+    changed: Any = {name: getattr(rows, name) + own}
+    return replace(rows, apart=None, level=None, **changed)
 
 
 def _ll_ignorable(self: SelectionResults) -> float:

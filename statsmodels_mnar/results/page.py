@@ -45,6 +45,9 @@ footer { margin-top: 2.5rem; font-size: .85rem; border-top: 1px solid #d7dce2; p
 @media (max-width: 32rem) {
   table { font-size: .8rem; }
   th, td { padding-right: .5rem; }
+  caption { max-width: calc(100vw - 2.4rem); }
+  tbody th { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; max-width: 9rem;
+    position: sticky; left: 0; background: #fff; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }

@@ -21,6 +21,7 @@ from .drawing import (
     draw_intervals,
     draw_profile,
     draw_sensitivity,
+    event,
     legend_above,
 )
 from .effects import MarginalEffects
@@ -222,7 +223,7 @@ def plot_calibration(
     pad = 0.04 * (ends.max().max() - ends.min().min())
     for limits in (ax.set_xlim, ax.set_ylim):
         limits(max(ends.min().min() - pad, 0.0), min(ends.max().max() + pad, 1.0))
-    names = f"{design.outcome_name} = 1", f"{design.select_name} = 1"
+    names = event(design.outcome_name), event(design.select_name)
     ax.set(xlabel=f"predicted P({' | '.join(names)})", ylabel="observed share, labelled rows")
     legend_above(ax)
     return ax

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from ..design import FormulaSpec, rebuild
 from ..design.chunks import SavedDesign, refuse_partitioned
 from ..design.sources import find_source
-from ..design.terms import level_codes
+from ..design.terms import PenalisedTerm, level_codes
 from ..design.values import as_floats, as_frame, is_dask
 from ..kernel.rows import Rows
 from ..large.execution import DaskPartitions, LocalPartitions, Store
@@ -33,12 +33,14 @@ from ..post.prediction import (
     Designs,
     Prediction,
     Quantity,
+    Shrunk,
     across_predictions,
     as_covariance,
     average_weights,
     averaged,
     predict_average,
     predict_with_errors,
+    slopes_by_level,
     summed_prediction,
 )
 from ..tools import progress_bar, written_whole
@@ -83,13 +85,15 @@ class FramePredictor:
         """One column for each quantity; NaN where a covariate is missing."""
         parts: list[Any] = []
         offsets: list[Any] = []
+        terms: list[PenalisedTerm] = []
         for spec, offset, need in self._equations():
             read = any(q.which in need for q in self.quantities)
             parts.append(rebuild(spec, frame).to_numpy() if read else None)
+            terms += spec.penalised if read else ()
             known = read and offset is not None
             offsets.append(as_floats(frame[offset], str(offset)) if known else None)
         values = {}
-        level = level_codes([term for spec in self.specs for term in spec.penalised], frame)
+        level = level_codes(terms, frame)
         for q in self.quantities:
             used = [q.which in need for _, _, need in self._equations()]
             X, W = (v if u else None for v, u in zip(parts, used, strict=True))
@@ -131,24 +135,35 @@ def _designs(rows: Rows, which: str) -> Designs:
         rows.W.mT.cpu().numpy() if select else None,
         rows.offset.cpu().numpy() if outcome else None,
         rows.offset_select.cpu().numpy() if select else None,
+        None if rows.level is None else rows.level.cpu().numpy(),
     )
 
 
-def predict_partitions(rows: PartitionedRows, quantity: Quantity, cov: Floats) -> Prediction:
-    """The weighted mean of all rows' predictions."""
-    parts = list(rows.parts.map(_average, quantity))
-    mean = sum(part[0] for part in parts) / rows.total_weight
-    slope = sum(part[1] for part in parts) / rows.total_weight
+def predict_partitions(
+    rows: PartitionedRows, quantity: Quantity, cov: Floats, averaged_over: tuple[Shrunk, ...] = ()
+) -> Prediction:
+    """The weighted mean of all rows' predictions, whose levels of these terms are unknown."""
+    parts = rows.parts.map(_average, quantity, averaged_over)
+    total, *slopes = (sum(values) for values in zip(*parts, strict=True))
+    slope, by_level = (values / rows.total_weight for values in slopes)
+    variance = slope @ cov @ slope
+    if quantity.levels is not None:
+        variance += by_level**2 @ quantity.levels.variance
     return Prediction(
-        np.array([mean]),
-        np.array([np.sqrt(slope @ cov @ slope)]),
+        np.array([total / rows.total_weight]),
+        np.array([np.sqrt(variance)]),
         pd.Index(["average"]),
         quantity.which not in INDICES,
     )
 
 
-def _average(rows: Rows, quantity: Quantity) -> tuple[float, Floats]:
-    return summed_prediction(quantity, _designs(rows, quantity.which), rows.weight.cpu().numpy())
+def _average(
+    rows: Rows, quantity: Quantity, averaged_over: tuple[Shrunk, ...]
+) -> tuple[float, Floats, Floats]:
+    at, weight = _designs(rows, quantity.which), rows.weight.cpu().numpy()
+    if averaged_over:
+        at = without_levels(at, averaged_over)
+    return *summed_prediction(quantity, at, weight), slopes_by_level(quantity, at, weight)
 
 
 def partition_effects(
@@ -442,7 +457,8 @@ def get_prediction(
         if not average or agg_weights is not None:
             refuse_partitioned(self.model.design, "a prediction")
         self.model.check_rows_at_hand()
-        predicted = partial(_of_partitions, in_parts(self.model.plain_rows()), which)
+        rows = in_parts(self.model.plain_rows())
+        predicted = partial(_of_partitions, rows, which, average_levels)
     else:
         predicted = _of_rows(
             self, exog, exog_select, transform, which, over_rows, agg_weights, offset,
@@ -457,10 +473,18 @@ def get_prediction(
 
 
 def _of_partitions(
-    rows: PartitionedRows, which: str, results: SelectionResults, covariance: Any
+    rows: PartitionedRows,
+    which: str,
+    average_levels: bool,
+    results: SelectionResults,
+    covariance: Any,
 ) -> Prediction:
     """Predict the average over rows in partitions, with one of several fits of them."""
-    return predict_partitions(rows, results.model.quantity(results.params, which), covariance)
+    quantity = results.model.quantity(results.params, which)
+    if not average_levels:
+        return predict_partitions(rows, quantity, covariance)
+    terms = shrunk(results)
+    return predict_partitions(rows, averaged(quantity, terms), covariance, terms)
 
 
 def _of_rows(

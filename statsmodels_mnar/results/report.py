@@ -425,10 +425,11 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     - ``accuracy``: rule, finer, difference, shift, simulated, replaced
     - ``biascorr``: select, outcome, soft_selection, held (see ``held_by_penalty``); null for
       other models
-    - ``penalised_terms``: null without any: kind, column, equation, start, rank, levels
-      (as text) or knots and constraint, penalty, estimated, vanished, edf, log_sd_error, lr, flat,
-      flat_df; ``free_shares`` (effective degrees of freedom) of all parameters; ``adjustment`` of
-      the dependence: kind, knots, values, unit
+    - ``penalised_terms``: null without any: kind, column, equation, start, apart (effects that
+      are no parameters), levels or knots and constraint, penalty, estimated, vanished, edf,
+      log_sd_error, lr, flat, flat_df; ``free_shares`` (effective degrees of freedom) of all
+      parameters; ``effects_apart``: values, information and tangent (their derivatives in the
+      parameters) of such effects; ``adjustment`` of the dependence: kind, knots, values, unit
     - ``notes``: sentences; ``versions``: of Python and the packages
 
     What does not exist is null; infinite numbers are "inf" or "-inf".
@@ -444,12 +445,6 @@ def to_json(self: SelectionResults, path: str | Path | None = None) -> str:
     >>> bool((again.params == results.params).all())
     True
     """
-    apart = [term.name for term in self.model.design.penalised if term.apart]
-    if apart:
-        raise ValueError(
-            f"{apart[0]} has so many levels that the effects of its levels are not stored in files "
-            "of results; pickle the results instead"
-        )
     text = as_json(fit_record(self))
     if path is not None:
         write_whole(Path(path), text)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 32  # refits in one batch
+GRID = np.arange(-8, 9) / 10.0  # of the error correlation
 
 
 class _Line(NamedTuple):
@@ -55,13 +56,15 @@ def sensitivity(
     error_corr: Any = None,
     delta: Any = None,
     *,
-    target: str = "coef",
+    target: str | None = None,
     variable: str | None = None,
     alpha: float = 0.05,
     which: str = "mean",
     progress: bool = False,
 ) -> Sensitivity:
     """The target across values of a dependence that the data can hardly tell.
+
+    Without arguments: the share of ones at error correlations from -0.8 to 0.8.
 
     Parameters
     ----------
@@ -78,7 +81,8 @@ def sensitivity(
         of the population that the rows are drawn from.
     target : {"coef", "margeff", "prevalence"}
         The coefficient or the average marginal effect of ``variable``, or P(y = 1) averaged
-        over all rows (with ``delta``: the labels seen and the predicted others).
+        over all rows (with ``delta``: the labels seen and the predicted others). By default "coef"
+        where a variable is named and "prevalence" otherwise.
     variable : str, optional
         A coefficient by its name, or a design column.
     alpha : float
@@ -105,6 +109,10 @@ def sensitivity(
     >>> found.table["estimate"].is_monotonic_increasing
     True
     """
+    if rho is None and error_corr is None and delta is None:
+        error_corr = GRID
+    if target is None:
+        target = "prevalence" if variable is None else "coef"
     return sensitivity_along(
         self, {"rho": rho, "error_corr": error_corr, "delta": delta},
         target=target, variable=variable, alpha=alpha, which=which, progress=progress, kept={},
@@ -415,7 +423,7 @@ def identification_report(self: SelectionResults, alpha: float = 0.05) -> Identi
     ...     sim.formula, sim.select_formula, sim.data).fit()
     >>> report = results.identification_report()
     >>> print(report.verdict()[-1])
-    Exclusion restriction: z moves selection only; exclusion_test() tells how strongly.
+    Exclusion restriction: z moves selection only; exclusion_test(results) tells how strongly.
     """
     check_alpha(alpha)
     self.model.check_rows_at_hand()
@@ -447,7 +455,7 @@ def _whole(self: SelectionResults) -> bool:
 
 def profile(
     self: SelectionResults,
-    param: str,
+    param: str = "error_corr",
     grid: Any = None,
     alpha: float = 0.05,
     progress: bool = False,
@@ -457,8 +465,8 @@ def profile(
     Parameters
     ----------
     param : str
-        "error_corr", "rho", "sigma", "athrho", "lnsigma", "loading", or a coefficient by its
-        name in ``model.param_names``.
+        "error_corr" (the default), "rho", "sigma", "athrho", "lnsigma", "loading", or a
+        coefficient by its name in ``model.param_names``.
     grid : array_like, optional
         Values to show; by default 15 within 3.5 standard errors of the estimate, and as many
         more as it takes for the log-likelihood to fall below the cut.

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
+from torch import Tensor
 
 from ..design.terms import PenalisedTerm, Spline
-from ..optimize.levels import Effects, added, schur
+from ..kernel.rows import Rows
+from ..optimize.levels import Effects
 from ..optimize.maximize import maximize
 from ..optimize.penalties import choose, curvature, marginal, smoothed, without
 from ..post.covariance import invert
@@ -132,46 +134,19 @@ def _free_shares(self: SelectionResults) -> tuple[Floats, float]:
 
 
 def _expected(self: SelectionResults) -> tuple[Floats, Effects | None]:
-    """Expected information of the estimated parameters: every row with all that it could show.
-
-    Effects that are apart are eliminated; with them their own information.
-    """
-    model = self.model
-    design, n = model.design, model.design.nobs
-    cases = [("p11", 1.0, 1.0), ("p01", 0.0, 1.0), (None, 0.5, 0.0)]
-    selected = [model.quantity(self.params, which).value(model.designs(which))
-                for which in ("p11", "p01")]  # fmt: skip
-    shares = [*selected, np.clip(1.0 - selected[0] - selected[1], 0.0, 1.0)]
-    theta, keep = model.expand(self.params), np.ix_(model.estimated, model.estimated)
-    total, levels = np.zeros((len(theta),) * 2), []
-    for (_, y, s), share in zip(cases, shares, strict=True):
-        rows = model.rows_of(
-            replace(
-                design, y=np.full(n, y), s=np.full(n, s), weights=design.row_weights * share,
-                weight_kind="prob_weights",
-            )
-        )  # fmt: skip
-        own = model.objective().with_rows(replace(rows, apart=model.rows.apart))
-        if model.effects is not None:
-            levels.append(own.level_sums(theta, model.effects.values))
-            continue
-        at = own.evaluate(theta, 2)
-        assert at.hessian is not None
-        total -= at.hessian[0].cpu().numpy()
-    if model.effects is None:
-        return total[keep], None
-    sums, apart = added(levels), model.rows.apart
-    assert apart is not None
-    found = schur(sums, sums.pull, apart.precision)
-    parts = (found.effects, found.information, found.tangent)
-    effects = Effects(theta, *(part[0].cpu().numpy() for part in parts))
-    return -found.hessian[0].cpu().numpy()[keep], effects
+    """Expected information of the estimated parameters, and of effects that are apart."""
+    model, keep = self.model, np.ix_(self.model.estimated, self.model.estimated)
+    information, effects = model.objective().expected_information(
+        model.expand(self.params), model.effects
+    )
+    return information[keep], effects
 
 
 def _without_adjustment(self: SelectionResults) -> Objective:
     """The penalised log-likelihood alone."""
     objective = self.model.objective(self._fit_info.penalty)
-    return objective.smoothed(objective.rows.smoothing)
+    plain: Objective = objective.smoothed(objective.rows.smoothing)
+    return plain
 
 
 def _integrated(self: SelectionResults) -> NDArray[np.bool_]:
@@ -222,10 +197,9 @@ def _flat(
     """
     if term.kind != "smooth":
         return math.nan, math.nan
-    design = self.model.design
-    matrix = design.X if term.equation == "outcome" else design.W
-    columns = matrix[:, term.columns]
-    upper = np.linalg.cholesky(columns.T @ columns + 1e-12 * np.eye(columns.shape[1])).T
+    place = term.columns.start, term.columns.stop
+    inner = self.model.rows.sum(_inner_products, term.equation, *place)[0].cpu().numpy()
+    upper = np.linalg.cholesky(inner + 1e-12 * np.eye(len(inner))).T
     position = np.flatnonzero(self.model.estimated).searchsorted(np.arange(cut.start, cut.stop))
     b = np.asarray(self.params)[position]
     cov = np.asarray(self.cov_params_default)[np.ix_(position, position)]
@@ -233,6 +207,12 @@ def _flat(
     rank = min(max(1, math.ceil(edf - 0.05)), len(b))
     along = directions[:, ::-1][:, :rank].T @ (upper @ b)
     return float(np.sum(along**2 / size[::-1][:rank])), float(rank)
+
+
+def _inner_products(rows: Rows, equation: str, start: int, stop: int) -> tuple[Tensor]:
+    """Of columns of the design of an equation, over all rows."""
+    columns = (rows.X if equation == "outcome" else rows.W)[start:stop]
+    return (columns @ columns.mT,)
 
 
 def penalised_terms(self: SelectionResults, alpha: float = 0.05) -> pd.DataFrame:
@@ -534,14 +514,29 @@ def record(self: SelectionResults) -> list[dict[str, Any]]:
         if isinstance(term.basis, Spline):
             basis = {"knots": term.basis.knots, "constraint": term.basis.constraint, "levels": None}
         else:
-            basis = {"knots": None, "constraint": None, "levels": term.basis.labels}
+            levels = [_plain_level(level) for level in term.basis.levels]
+            basis = {"knots": None, "constraint": None, "levels": levels}
         rows.append(
             {"kind": term.kind, "column": term.column, "equation": term.equation,
-             "start": term.start, "fixed": term.fixed}
+             "start": term.start, "fixed": term.fixed, "apart": term.apart}
             | basis
             | {name: getattr(found, name)[j] for name in PER_TERM}
         )  # fmt: skip
     return rows
+
+
+def _plain_level(level: Any) -> Any:
+    """A level as JSON has it: a number, a truth value, or text."""
+    return level if isinstance(level, bool | int | float | np.number) else str(level)
+
+
+def effects_record(self: SelectionResults) -> dict[str, Any] | None:
+    """The effects of the factor that is apart as plain data, for files."""
+    found = self.model.effects
+    if found is None:
+        return None
+    names = ("values", "information", "tangent")
+    return {name: getattr(found, name) for name in names}
 
 
 def adjustment_record(self: SelectionResults) -> dict[str, Any] | None:

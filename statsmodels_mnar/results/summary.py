@@ -16,10 +16,10 @@ from statsmodels.iolib.tableformatting import fmt_params
 from ..kernel.integration import Quadrature
 from ..kernel.links import PROBIT
 from ..optimize.solution import Status
-from ..post.dependence import IndependenceTest
+from ..post.dependence import IndependenceTest, by_factor
 from ..tools import EscapedSummary2, SectionedSummary
 from . import shrinkage
-from .inference import FEW, widened
+from .inference import FEW, widened, within_one_cluster
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _PROFILED = "profile intervals"
-_WALD = "Standard errors are Wald's; interval='wald' gives its intervals."
+_WALD = "Standard errors are Wald's; conf_int(interval='wald') gives its intervals."
 _NOTABLY = 1.02  # times the chi-squared quantile: less changes no printed digit that matters
 
 
@@ -143,9 +143,19 @@ def _penalty_notes(self: SelectionResults) -> list[str]:
 
 def _own_notes(self: SelectionResults) -> list[str]:
     """Notes of a subclass for the foot of the summary."""
-    if not self._sampling:
-        return []
-    return ["Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."]
+    found = []
+    alone = within_one_cluster(self)
+    if alone:
+        found.append(
+            "Each of these columns differs from zero in one cluster only: "
+            f"{', '.join(by_factor(alone))}. Their clustered standard errors are far too small and "
+            "must not be used; cluster by another variable."
+        )
+    if self._sampling:
+        found.append(
+            "Sampling weights: log-likelihoods and criteria are those of a pseudo-likelihood."
+        )
+    return found
 
 
 def _weak_note(results: SelectionResults) -> str:

@@ -354,7 +354,7 @@ def test_a_worker_killed_in_mid_iteration_changes_nothing(
     def deadly(function):
         """Once, in whichever worker comes first, ends the process that evaluates a partition."""
 
-        def _evaluate(rows, *args):
+        def _sums(rows, *args):
             try:
                 with open(flag, "x") as file:
                     file.write(str(os.getpid()))
@@ -362,10 +362,10 @@ def test_a_worker_killed_in_mid_iteration_changes_nothing(
                 return function(rows, *args)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        return _evaluate
+        return _sums
 
     def counted(self, function, *args, **options):
-        if function.__name__ == "_evaluate":
+        if function.__name__ == "_sums":
             evaluations.append(function)
             if len(evaluations) == 3:
                 function = deadly(function)
@@ -532,9 +532,9 @@ def test_a_fit_resumes_from_its_checkpoint(kind, data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LocalPartitions, "map", counted)
     resumed = quiet(again.fit, checkpoint=path, cov_type="nonrobust")
-    resumed_passes, passes[:] = passes.count("_evaluate"), []
+    resumed_passes, passes[:] = passes.count("_sums"), []
     whole = quiet(model().fit, cov_type="nonrobust")
-    assert resumed_passes < passes.count("_evaluate")
+    assert resumed_passes < passes.count("_sums")
     assert resumed.llf == whole.llf
     np.testing.assert_array_equal(resumed.params, whole.params)  # to the last digit
     assert os.listdir(tmp_path) == ["fit.npz"]

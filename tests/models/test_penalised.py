@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
 from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
 from statsmodels_mnar.datasets import simulate_interviewers
@@ -223,3 +225,17 @@ def test_time_of_the_joint_fit_is_a_tenth_of_gjrms(data):
         took.append(time.process_time() - start)
     print(f"{min(took):.2f} s of processor time")
     assert min(took) < 0.74
+
+
+@pytest.mark.full
+def test_a_joint_mode_without_a_maximum_says_so_and_has_a_table():
+    """Five rows an interviewer: the joint mode runs to perfectly correlated errors."""
+    seed = np.random.default_rng([400, 5, 0, 1])
+    data = simulate_interviewers(2_000, groups=400, sd=0.6, error_corr=-0.6, rng=seed).data
+    select = "s ~ np.sin(1.5 * x1) + x2 + z + re(interviewer)"
+    model = ProbitSelection.from_formula("y ~ np.cos(1.5 * x1) + x2", select, data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = model.fit(dependence="joint")
+    assert any(issubclass(each.category, ConvergenceWarning) for each in caught)
+    assert np.isnan(results.penalised_terms().sd_upper).all()

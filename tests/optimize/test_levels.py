@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import statsmodels_mnar.design.terms as terms
-from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection
+from statsmodels_mnar import GreeneSelectionLogit, ProbitSelection, from_json
 from statsmodels_mnar.datasets import simulate_interviewers
 from statsmodels_mnar.optimize.levels import LevelSums, eliminate
 
@@ -131,6 +134,53 @@ def test_columns_are_not_built_for_many_levels():
     assert model.rows.apart.count == terms.MANY + 50
 
 
-def test_files_of_such_fits_are_refused(both):
-    with pytest.raises(ValueError, match="effects of its levels are not stored"):
+def test_files_hold_the_effects(both, data):
+    expected = both[1]
+    found = from_json(expected.to_json())
+    term = expected.penalised_terms().index[-1]
+    pd.testing.assert_frame_equal(found.penalised_terms(), expected.penalised_terms())
+    pd.testing.assert_frame_equal(
+        found.group_effects(term), expected.group_effects(term), check_index_type=False
+    )
+    assert str(found.summary()) == str(expected.summary())
+    new = data.head(4).assign(interviewer=["i001", "i002", "new", "newer"])
+    for which in ("mean", "prob-select"):
+        pages = [r.get_prediction(new, which=which).summary_frame() for r in (found, expected)]
+        pd.testing.assert_frame_equal(*pages)
+        averages = [r.predict(new, which=which, level="average") for r in (found, expected)]
+        np.testing.assert_allclose(*averages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terms, "MANY", 20)
+        again = from_json(expected.to_json(), expected.model.smoothed(None))
+    mean, same = (r.get_prediction(average=True).summary_frame() for r in (again, expected))
+    np.testing.assert_allclose(mean, same, atol=1e-9)
+
+
+def test_levels_of_files_are_numbers_where_those_of_the_data_are(data, monkeypatch):
+    monkeypatch.setattr(terms, "MANY", 20)
+    coded = data.assign(interviewer=data.interviewer.str[1:].astype(int))
+    expected = ProbitSelection.from_formula("y ~ x2", "s ~ z + re(interviewer)", coded).fit()
+    found = from_json(expected.to_json())
+    values = [r.predict(coded.head(5), which="prob-select") for r in (found, expected)]
+    np.testing.assert_allclose(*values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("values", [1.0], "must have 40 numbers and has 1"),
+        ("information", [0.0] * 40, "must be positive"),
+        ("tangent", [[0.0] * 40], "rows and has 1"),
+    ],
+)
+def test_malformed_effects_of_a_file_are_named(both, key, value, words):
+    record = json.loads(both[1].to_json())
+    record["effects_apart"][key] = value
+    with pytest.raises(ValueError, match=f"effects_apart.{key}.*{words}"):
+        from_json(json.dumps(record))
+
+
+def test_files_too_large_to_be_read_are_not_written(both, monkeypatch):
+    monkeypatch.setattr("statsmodels_mnar.results.findings.LARGEST_FILE", 1_000)
+    with pytest.raises(ValueError, match="Pickle the results instead"):
         both[1].to_json()

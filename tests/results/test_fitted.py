@@ -49,3 +49,15 @@ def test_names_that_a_fit_has_a_use_for_are_listed():
     ).fit()  # fmt: skip
     assert "group_effects" in dir(terms)
     assert "simulation_error" in dir(drawn)
+
+
+def test_levels_that_are_the_clusters_have_no_clustered_errors():
+    sim = simulate_greene(1_000, rng=1)
+    data = sim.data.assign(officer=sim.data.index % 8)
+    model = GreeneSelectionLogit.from_formula("y ~ x1", "s ~ x1 + z + C(officer)", data)
+    results = model.fit(cov_type="cluster", cov_kwds={"groups": "officer"})
+    text = " ".join(str(results.summary()).split())
+    assert "from zero in one cluster only: C(officer) (7 levels)" in text
+    assert results.instrument.verdict == "unknown"
+    other = model.fit(cov_type="cluster", cov_kwds={"groups": data.index % 50})
+    assert "one cluster only" not in " ".join(str(other.summary()).split())

@@ -348,12 +348,10 @@ def test_biascorr_shifts_labels_and_refuses_the_dependence():
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({}, "give one of rho, error_corr and delta, got none"),
         ({"rho": [0.1], "delta": [0.0]}, "give one of rho"),
         ({"error_corr": [1.0], "variable": "x1"}, "error_corr has the value 1"),
         ({"error_corr": [np.nan], "variable": "x1"}, "error_corr must be numbers"),
         ({"rho": [0.1], "variable": "x1"}, "rho cannot vary in this form"),
-        ({"error_corr": [0.1]}, "variable=None must be one of"),
         ({"error_corr": [0.1], "variable": "z"}, "variable='z' must be one of"),
         ({"error_corr": [0.1], "variable": "x1", "target": "effect"}, "target='effect'"),
         ({"error_corr": [0.1], "variable": "x1", "which": "p11"}, "which='p11' is for"),
@@ -381,3 +379,14 @@ def test_two_ways_of_clusters_that_are_the_same_are_one_way(loading):
         robust = loading.get_robustcov_results("cluster", groups=groups)
         errors.append(robust.sensitivity(delta=[0.5], target="prevalence").table.iloc[0])
     pd.testing.assert_series_equal(errors[0], errors[1], check_names=False, rtol=1e-9)
+
+
+def test_without_arguments_the_share_is_followed_over_error_correlations():
+    sim = simulate_greene(600, rng=1)
+    results = GreeneSelectionLogit.from_formula(sim.formula, sim.select_formula, sim.data).fit()
+    found = results.sensitivity()
+    assert found.target == "the prevalence"
+    assert (found.table.index[0], found.table.index[-1]) == (-0.8, 0.8)
+    same = results.sensitivity(error_corr=found.table.index, target="prevalence")
+    pd.testing.assert_frame_equal(found.table, same.table)
+    assert results.profile().param == "error_corr"

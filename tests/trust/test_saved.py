@@ -316,6 +316,7 @@ NOT_IN_OLD_FILES = {
     ("penalised_terms",),
     ("free_shares",),
     ("adjustment",),
+    ("effects_apart",),
     ("across", "conservative"),
     ("across", "widened"),
     ("terms",),
