@@ -22,7 +22,18 @@ from statsmodels.formula._manager import FormulaManager
 from ..errors import DesignError, NotInMemoryError
 from ..types import Floats
 from .data import Counts, Design, caller_scope, read_rows, selection_name
-from .formula import Formula, Wanted, by_row, errors_named, names_used, of_columns, parse
+from .formula import (
+    Formula,
+    Wanted,
+    by_row,
+    column_coded,
+    errors_named,
+    factor_codes,
+    names_read,
+    names_used,
+    of_columns,
+    parse,
+)
 from .specs import (
     IN_PARTITIONS,
     FormulaSpec,
@@ -202,6 +213,8 @@ class Look:
     categories: Categories  # of columns of pandas' categorical type
     used: Categories  # those that a complete row has
     kinds: dict[str, str] = field(default_factory=dict)  # of columns that have complete rows
+    # Distinct values of columns that enter by their levels, if all are text; else None.
+    text: dict[str, frozenset[str] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,7 +256,8 @@ class Recipe:
             check_types(formula, frame)
         self._check_left(frame)
         _, _, keep, dropped = self._read(frame)
-        known, used, kinds = {}, {}, {}
+        known, used, kinds, text = {}, {}, {}, {}
+        by_levels = self._by_levels()
         for name in dict.fromkeys(self.outcome.rhs_columns + self.select.rhs_columns):
             if isinstance(frame[name].dtype, pd.CategoricalDtype):
                 kept = frame.loc[keep, name].cat.remove_unused_categories()
@@ -252,8 +266,24 @@ class Recipe:
                     tuple(kept.cat.categories),
                 )
             elif keep.any():
-                kinds[name] = _kind(frame.loc[keep, name])
-        return Look(len(frame), dropped, known, used, kinds)
+                kept = frame.loc[keep, name]
+                kinds[name] = _kind(kept)
+                if name in by_levels:
+                    text[name] = _text(kept)
+        return Look(len(frame), dropped, known, used, kinds, text)
+
+    def _by_levels(self) -> set[str]:
+        """Columns that enter by their levels only, as ``g`` or ``C(g)``, if these are text."""
+        formulas = (self.outcome, self.select)
+        columns = tuple({name: None for f in formulas for name in f.rhs_columns})
+        if any("C" in {*columns, *f.namespace} for f in formulas):  # a function of the user's
+            return set()
+        codes = set().union(*(factor_codes(f.rhs, "patsy") for f in formulas))
+        coded: dict[str, set[str | None]] = {}  # what the factors that read a column code
+        for code in codes:
+            for name in set().union(*names_read([code])):
+                coded.setdefault(name, set()).add(column_coded(code, columns))
+        return {name for name in columns if coded.get(name) == {name}}
 
     def _check_left(self, frame: pd.DataFrame) -> None:
         """Refuse left sides that depend on other rows, as ``I(y > y.median())`` does."""
@@ -288,7 +318,7 @@ class Recipe:
             Starts another pass over the chunks; only as many as the formulas need are made.
         """
         _check_kinds(looks)
-        known = replace(self, categories=_in_use(looks))
+        known = replace(self, categories=_in_use(looks) | _text_levels(looks))
         formulas = (self.outcome, self.select)
         namespace = self.outcome.namespace | self.select.namespace
 
@@ -348,7 +378,10 @@ class Recipe:
             check_terms(formula, rows)
         rows = readable(rows, f"{self.outcome.rhs} + {self.select.rhs[1:]}", "patsy")
         for name, categories in self.categories.items():
-            rows[name] = rows[name].cat.set_categories(list(categories))
+            if isinstance(rows[name].dtype, pd.CategoricalDtype):
+                rows[name] = rows[name].cat.set_categories(list(categories))
+            else:  # patsy would look at each value of a text, in Python
+                rows[name] = pd.Categorical(rows[name], categories=list(categories))
         return rows
 
     def design(self, frame: pd.DataFrame) -> Design:
@@ -483,6 +516,29 @@ def _kind(column: pd.Series) -> str:
     if pdt.is_bool_dtype(dtype):
         return "booleans"
     return "numbers" if pdt.is_numeric_dtype(dtype) else "text or other values"
+
+
+def _text(column: pd.Series) -> frozenset[str] | None:
+    """The distinct values of a column of text; None if some are no text."""
+    if not (pdt.is_object_dtype(column.dtype) or pdt.is_string_dtype(column.dtype)):
+        return None
+    try:
+        values = frozenset(column.unique())
+    except TypeError:  # values without a hash
+        return None
+    return values if all(isinstance(value, str) for value in values) else None
+
+
+def _text_levels(looks: list[Look]) -> Categories:
+    """The sorted levels of columns that are text in all chunks."""
+    found: dict[str, set[str] | None] = {}
+    for look in looks:
+        for name, values in look.text.items():
+            before = found.setdefault(name, set())
+            found[name] = None if before is None or values is None else before | values
+        for name in look.categories:  # other chunks may have it as text
+            found[name] = None
+    return {name: tuple(sorted(values)) for name, values in found.items() if values is not None}
 
 
 def _check_kinds(looks: list[Look]) -> None:

@@ -138,8 +138,8 @@ def evaluate_left(formula: Formula, frame: pd.DataFrame) -> tuple[Any, NDArray[n
     ``I(y > 3)`` is False for a missing y if evaluated on all rows, and unknown in truth.
     """
     assert formula.lhs is not None
-    if formula.lhs in formula.lhs_columns and frame[formula.lhs].dtype == np.float64:
-        values = frame[formula.lhs].to_numpy()
+    if formula.lhs in formula.lhs_columns and _is_number(frame[formula.lhs].dtype):
+        values = frame[formula.lhs].to_numpy(dtype=float)
         known = ~np.isnan(values)
         return values[known], known
     known = frame[list(formula.lhs_columns)].notna().all(axis=1).to_numpy()
@@ -166,13 +166,15 @@ def evaluate_right(
     A term may still be NaN (``np.log(x)`` of a negative x). With "drop" such a row is all NaN
     in the result, with "ignore" only the columns of that term are.
     """
-    rows = frame
-    if not _of_numbers_alone(formula, rows):  # objects may be numbers
+    rows, columns = frame, _numbers_alone(formula, frame)
+    if columns is None:  # objects may be numbers
         rows = plain(frame[list(formula.rhs_columns)], learn=True)
         rows = rows.set_axis(pd.RangeIndex(len(rows)), axis=0)
-    if _of_numbers_alone(formula, rows):
+        columns = _numbers_alone(formula, rows)
+    if columns is not None:
         info = _info_of_numbers(formula.rhs)
-        return _columns_of(info, rows), _spec(formula, info.column_names, info)
+        design = _of_columns(info, columns, len(rows))
+        return design, _spec(formula, info.column_names, info)
     check_terms(formula, rows)
     rows = readable(rows, formula.rhs, formula.engine)
     levels = _levels(formula, rows)
@@ -222,12 +224,18 @@ def _spec(formula: Formula, column_names: Iterable[Any], info: Any) -> FormulaSp
 # -- terms that are columns of numbers, or products of such ----------------------------------------
 
 
-def _of_numbers_alone(formula: Formula, frame: pd.DataFrame) -> bool:
-    """Whether all factors are columns of numbers, as in most formulas."""
+def _numbers_alone(formula: Formula, frame: pd.DataFrame) -> dict[str, pd.Series] | None:
+    """The factors' columns, where all are columns of numbers, as in most formulas; else None."""
     if formula.engine != "patsy":
-        return False
-    codes = factor_codes(formula.rhs, formula.engine)
-    return all(code in frame.columns and _is_number(frame[code].dtype) for code in codes)
+        return None
+    columns = {}
+    for code in factor_codes(formula.rhs, formula.engine):
+        if code not in frame.columns:
+            return None
+        columns[code] = frame[code]
+        if not _is_number(columns[code].dtype):
+            return None
+    return columns
 
 
 def _is_number(dtype: Any) -> bool:
@@ -248,12 +256,14 @@ def _info_of_numbers(rhs: str) -> patsy.DesignInfo:
     return patsy.DesignInfo([term.name() for term in terms], infos, OrderedDict(coded))
 
 
-def _columns_of(info: patsy.DesignInfo, rows: pd.DataFrame) -> NDArray[np.float64]:
+def _of_columns(
+    info: patsy.DesignInfo, columns: Mapping[str, pd.Series], rows: int
+) -> NDArray[np.float64]:
     """The design of a formula whose terms are products of columns."""
-    columns = {factor: rows[factor.code].to_numpy(dtype=float) for factor in info.factor_infos}
-    design = np.empty((len(info.terms), len(rows)))
+    numbers = {factor: columns[factor.code].to_numpy(dtype=float) for factor in info.factor_infos}
+    design = np.empty((len(info.terms), rows))
     for column, term in zip(design, info.terms, strict=True):
-        first, *others = [columns[factor] for factor in term.factors] or [1.0]
+        first, *others = [numbers[factor] for factor in term.factors] or [1.0]
         column[:] = first
         for other in others:
             column *= other
@@ -490,11 +500,12 @@ def check_types(formula: Formula, data: pd.DataFrame) -> None:
     """Refuse dates and the like by the types of the columns, before any work with their values."""
     for code in factor_codes(formula.rhs, formula.engine):
         name = column_named(code, formula.rhs_columns)
-        if name is None or name not in data or not isinstance(data[name], pd.Series):
+        if name is None or name not in data:
             continue
-        if _is_number(data[name].dtype):
+        column = data[name]
+        if not isinstance(column, pd.Series) or _is_number(column.dtype):
             continue
-        column = data[name].iloc[:_SAMPLE]
+        column = column.iloc[:_SAMPLE]
         if isinstance(column.dtype, pd.ArrowDtype):
             column = column.astype(object)
         kind = pdt.infer_dtype(column, skipna=True)

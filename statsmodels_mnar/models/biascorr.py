@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -52,6 +52,7 @@ from .first_stage import (
     train_resampled,
 )
 from .greene import GreeneSelectionLogit
+from .repeat import in_batches
 from .search import SEPARATION_ROWS
 from .target import FromTarget
 
@@ -461,18 +462,25 @@ class BiasCorrLogit(FromTarget, GreeneSelectionLogit):
 
     @one_thread_a_step
     def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
+        self,
+        weights: Iterable[Floats],
+        start_params: Floats,
+        penalty: float = 0.0,
+        *,
+        n_sets: int | None = None,
+        chunk: int | None = None,
+        **options: Any,
     ) -> Iterator[Solution | str]:
         """Algorithm 1 under B sets of row weights: first stages, s-bar, pseudolabels, Newton.
 
-        ``weights``, ``start_params`` and ``penalty`` are those of the other models.
+        ``weights``, ``start_params``, ``penalty`` and ``chunk`` are those of the other models;
+        ``n_sets`` is not used, as each set has a likelihood of its own.
         """
         plain, objective = self.plain_rows(), self.objective(penalty)
         models = self.selection_model, self.pseudolabel_model
         start = self.expand(start_params)[None]
-        size = options.pop("chunk", None) or objective.members_at_once(start[0])
-        for first in range(0, len(weights), size):
-            own = torch.as_tensor(weights[first : first + size], device=plain.device)
+        for drawn in in_batches(weights, objective, start[0], chunk):
+            own = torch.as_tensor(drawn, device=plain.device)
             how, converged = train_many(self.design, *models, own, penalty)
             by_row = own[:, plain.order]
             how = self._softening_of(how, reweighted(plain, by_row))

@@ -5,8 +5,9 @@ The middle of a robust covariance in partitions and statsmodels' fits with zeros
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,9 @@ from ..large.partitions import (
     draw_resamples,
     in_parts,
 )
-from ..optimize.batches import rekeyed
-from ..optimize.maximize import REFIT, maximize_many
+from ..optimize.batches import rekeyed, third_derivatives
+from ..optimize.maximize import REFIT, has_easy_units, maximize_batch, maximize_many
+from ..optimize.objective import Objective
 from ..optimize.solution import Solution
 from ..post.covariance import Meat
 from ..results.fitted import SelectionResultsWrapper
@@ -36,49 +38,68 @@ if TYPE_CHECKING:
     from .selection import SelectionModel
 
 
+_AT_ONCE = 64  # at most so many sets of row weights are held in memory
+_WORTH = 8  # sets of row weights for each parameter, from which third derivatives are worth it
+
+
 def batchable(self: SelectionModel) -> bool:
     """Whether every step of a fit can be repeated as a batch."""
     return True
 
 
-def refits_at_once(self: SelectionModel, params: Floats) -> int:
-    """Refits of a batch near ``params`` that fit into the memory budget."""
-    return self.objective().members_at_once(self.expand(params))
+def in_batches(
+    weights: Iterable[Floats], objective: Objective, start: Floats, chunk: int | None = None
+) -> Iterator[Floats]:
+    """Sets of row weights, as many at a time as are best refitted together, (B, n)."""
+    draws = iter(weights)
+    size = chunk or min(_AT_ONCE, objective.members_at_once(start))
+    while drawn := list(islice(draws, size)):
+        yield np.stack(drawn)
 
 
 @one_thread_a_step
 def refit_weights(
     self: SelectionModel,
-    weights: Floats,
+    weights: Iterable[Floats],
     start_params: Floats,
     penalty: float = 0.0,
+    *,
+    n_sets: int | None = None,
+    chunk: int | None = None,
     **options: Any,
 ) -> Iterator[Solution | str]:
     """Newton fits under B sets of row weights.
 
     Parameters
     ----------
-    weights : ndarray
-        (B, n) in the order of the model's rows, in place of its own weights.
+    weights : iterable of ndarray
+        (n,) each, in the order of the model's rows, in place of its own weights.
     start_params : ndarray
         (P,) where all of them start.
     penalty : float
         As in ``fit``.
+    n_sets : int, optional
+        How many sets there are, if they are resamples of the rows: many begin with a step by the
+        third derivatives too.
+    chunk : int, optional
+        Sets that are refitted together.
     **options
-        Of :func:`maximize_many`: maxiter, gtol, chunk.
+        Of :func:`maximize_batch`: maxiter, gtol.
 
     Yields
     ------
     Solution or str
         In the order of the weights, each with its own status, or why there is none.
     """
-    rows = self.rows
-    by_row = torch.as_tensor(weights, device=rows.device)[:, rows.order]
-    start = self.expand(start_params)[None]
-    objective, options = self.objective(penalty), REFIT | options
-    chunks = maximize_many(objective, start, free=self.estimated, weights=by_row, **options)
-    for chunk in chunks:
-        yield from chunk
+    rows, objective, free = self.rows, self.objective(penalty), self.estimated
+    start, options = self.expand(start_params), REFIT | options
+    many = n_sets is not None and n_sets >= _WORTH * len(start)
+    if many and rows.apart is None and not has_easy_units(objective, free):
+        options["third"] = third_derivatives(objective, start, free)
+    for drawn in in_batches(weights, objective, start, chunk):
+        by_row = torch.as_tensor(drawn, device=rows.device)[:, rows.order]
+        starts = np.tile(start, (len(drawn), 1))
+        yield from maximize_batch(objective, starts, free=free, weights=by_row, **options)
 
 
 def refit_resampled(

@@ -98,7 +98,6 @@ class SelectionModel(GenericLikelihoodModel):
 
     # Many refits of one model as a batch: the same rows under other weights, labels or draws.
     batchable = repeat.batchable
-    refits_at_once = repeat.refits_at_once
     refit_weights = repeat.refit_weights
     refit_resampled = repeat.refit_resampled
     _refit_resamples = repeat._refit_resamples

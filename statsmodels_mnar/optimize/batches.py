@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..kernel.rows import BY_ROW, Kind, Rows, outcome_factor
 from ..kernel.threads import one_thread
+from .objective import Likelihood
 
 
 @one_thread()
@@ -38,10 +39,12 @@ def resampled(rows: Rows, weights: Tensor) -> Rows:
     end = 0
     for kind, first, last in rows.segments:
         drawn = weights[:, first:last] > 0
-        width = int(drawn.sum(1).max())
+        # Drawn rows come first, and each kind of row in its order.
+        count, row = drawn.cumsum(1), torch.arange(last - first, device=rows.device)
+        place = torch.where(drawn, count - 1, count[:, -1:] + row - count)
+        width = int(count[:, -1].max())
         if width:
-            # Stable: the drawn rows come first, each kind of row in its order.
-            found = drawn.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+            found = torch.empty_like(place).scatter_(1, place, row.expand_as(place))
             index.append(found[:, :width] + first)
             segments.append((kind, end, end + width))
             end += width
@@ -56,12 +59,11 @@ def _gathered(
     taken = {}
     for name in BY_ROW:
         field = getattr(rows, name)
-        if field.ndim == (2 if name in ("X", "W") else 1):
-            field = field[..., index]
-            taken[name] = field.movedim(0, 1).contiguous() if field.ndim == 3 else field
-        else:
-            along = index[:, None].expand(-1, field.shape[1], -1) if field.ndim == 3 else index
-            taken[name] = field.gather(-1, along)
+        wide = name in ("X", "W")
+        if field.ndim == (2 if wide else 1):
+            field = field.expand(len(index), *field.shape)
+        along = index[:, None].expand(-1, field.shape[1], -1) if wide else index
+        taken[name] = field.gather(-1, along)
     return replace(
         rows,
         **taken,
@@ -140,3 +142,94 @@ def rekeyed(rows: Rows, keys: Tensor) -> Rows:
     """Each member with draws of its own: keys (B, n) in the order of the sorted rows."""
     weight = rows.weight.expand(len(keys), -1)
     return replace(rows, key=keys, weight=weight, total_weight=math.nan)
+
+
+# -- a better first step of many problems from one start -------------------------------------------
+
+
+_APART = 0.05  # standard errors between the two Hessians of a difference
+_CUBIC_ROUNDS = 4  # of Newton's iteration for the top of a cubic model
+_SETTLED = 0.02  # share of the step by which the last of these may move it
+_BETTER = 0.5  # share of Newton's step by which the cubic model's may differ from it
+
+
+@one_thread()
+def third_derivatives(
+    objective: Likelihood, start: np.ndarray, free: np.ndarray | None = None
+) -> Tensor | None:
+    """Third derivatives at ``start``, (P,), per unit of weight and in unit-size columns, (P, P, P).
+
+    They are differences of Hessians, as many as there are parameters. Problems that differ by their
+    weights have about the same, so they are worth it for several times as many problems. None where
+    the log-likelihood is not concave or not smooth enough.
+    """
+    theta = objective.as_theta(start)
+    moving = torch.ones_like(theta[0]) if free is None else torch.as_tensor(free).to(theta)
+    scale = torch.as_tensor(objective.scale, device=theta.device)
+    at = objective.evaluate(theta, 2).hessian
+    assert at is not None
+    kept = moving > 0.0
+    information = -at[0][kept][:, kept]
+    if torch.linalg.cholesky_ex(information).info != 0:
+        return None
+    lengths = torch.zeros_like(moving)
+    lengths[kept] = _APART * torch.linalg.inv(information).diagonal().clamp(min=0.0).sqrt()
+    found = torch.zeros(*at.shape[1:], len(moving), dtype=at.dtype, device=at.device)
+    places = torch.nonzero(kept)[:, 0]
+    for along in places.split(objective.members_at_once(start)):
+        hessian = objective.evaluate(theta + torch.diag(lengths)[along], 2).hessian
+        assert hessian is not None
+        found[..., along] = ((hessian - at) / lengths[along, None, None]).movedim(0, -1)
+    found = (found + found.permute(0, 2, 1) + found.permute(2, 1, 0)) / 3.0  # of equal derivatives
+    by_column = moving / scale
+    found = torch.einsum("jkl,j,k,l->jkl", found, by_column, by_column, by_column)
+    found = found / objective.totals()
+    return found if torch.isfinite(found).all() else None
+
+
+def cubic_step(
+    score: Tensor,
+    information: Tensor,
+    total: Tensor,
+    third: Tensor,
+    step: Tensor,
+    radius: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Improve Newton's step by the next term of the log-likelihood's expansion.
+
+    The top is sought of score'm - m'(information)m/2 + total third[m, m, m]/6.
+
+    Parameters
+    ----------
+    score, information : Tensor
+        (B, P) and (B, P, P), in unit-size columns.
+    total : Tensor
+        (B,) or () sum of the row weights.
+    third : Tensor
+        (P, P, P) of :func:`third_derivatives`.
+    step : Tensor
+        (B, P) of Newton's.
+    radius : Tensor
+        (B,) of the ball in which the step must stay.
+
+    Returns
+    -------
+    step, better : Tensor
+        (B, P) and (B,). The step is Newton's still where the cubic model has no top close to it.
+    """
+
+    def length(move: Tensor) -> Tensor:
+        return (move * (information @ move[..., None])[..., 0]).sum(-1).clamp(min=0.0).sqrt()
+
+    move = before = step
+    bend = information
+    for _ in range(_CUBIC_ROUNDS):
+        slope = torch.einsum("jkl,bl->bjk", third, total[..., None] * move)
+        bend, before = information - slope, move
+        pull = score - 0.5 * (slope @ move[..., None])[..., 0]
+        move = torch.linalg.solve_ex(bend, pull)[0]
+    whole = length(step)
+    better = torch.linalg.cholesky_ex(bend).info == 0
+    better &= (length(move - before) <= _SETTLED * whole) & (length(move - step) <= _BETTER * whole)
+    better &= torch.linalg.vector_norm(move, dim=-1) <= radius
+    return torch.where(better[:, None], move, step), better

@@ -20,7 +20,7 @@ from ..kernel.forms import FreeForm, outcome_scale
 from ..kernel.integration import is_integer, is_number
 from ..kernel.rows import Rows
 from ..kernel.threads import one_thread
-from .batches import resampled
+from .batches import cubic_step, resampled
 from .first_order import quasi_newton, sgd
 from .objective import Evaluation, Likelihood, Objective
 from .solution import (
@@ -37,7 +37,6 @@ from .solution import (
     free_mask,
     judge,
     scaled_model,
-    total_of,
 )
 
 _RADIUS, _MAX_RADIUS, _MIN_RADIUS = 2.0, 100.0, 1e-9
@@ -282,15 +281,9 @@ def _in_easy_units(
     free: np.ndarray | None,
     weights: Tensor | None = None,
 ) -> list[Solution]:
-    """Search with the outcome coefficients in units of the total error's standard deviation.
-
-    Not where sigma is absent or fixed, or where a coefficient is fixed or penalised in its own
-    units.
-    """
+    """Search with the outcome coefficients in units of the total error's standard deviation."""
     form, p = objective.form, objective.p
-    searched = np.ones(objective.n_params, dtype=bool) if free is None else np.asarray(free)
-    sigma_and_coef = searched[..., :p].all() and searched[..., -2].any()
-    if not isinstance(form, FreeForm) or objective.penalised or not sigma_and_coef:
+    if not isinstance(form, FreeForm) or not has_easy_units(objective, free):
         return search(objective, starts)
     starts = objective.as_theta(starts).cpu().numpy().copy()
     starts[:, :p] /= _outcome_scales(starts)
@@ -304,6 +297,17 @@ def _in_easy_units(
         replace(solution, params=own, value=value, hessian=hessian)
         for solution, own, value, hessian in ends
     ]
+
+
+def has_easy_units(objective: Likelihood, free: np.ndarray | None) -> bool:
+    """Whether outcome coefficients are searched in units of the total error's standard deviation.
+
+    Not where sigma is absent or fixed, or where a coefficient is fixed or penalised in its own
+    units.
+    """
+    searched = np.ones(objective.n_params, dtype=bool) if free is None else np.asarray(free)
+    sigma_and_coef = searched[..., : objective.p].all() and searched[..., -2].any()
+    return isinstance(objective.form, FreeForm) and not objective.penalised and bool(sigma_and_coef)
 
 
 def _outcome_scales(theta: np.ndarray) -> np.ndarray:
@@ -333,6 +337,7 @@ def newton_batch(
     gtol: float = 1e-8,
     aim: float = _AIM,
     bent: float | None = None,
+    third: Tensor | None = None,
     callback: Callback | None = None,
 ) -> list[Solution]:
     """Maximise the objective from every row of ``starts``.
@@ -353,6 +358,9 @@ def newton_batch(
     bent : float, optional
         Share of its size by which the Hessian may change in the last step, after which it is not
         computed again. By default 1e-6 of many rows and 5e-8 of others.
+    third : Tensor, optional
+        :func:`~statsmodels_mnar.optimize.batches.third_derivatives` at the start, if all members
+        begin at the same. They improve the first step.
 
     Notes
     -----
@@ -385,7 +393,7 @@ def newton_batch(
             callback(search.latest)
         if not search.member:
             break
-        search.step()
+        search.step(third if iteration == 0 else None)
     return [search.done[m] for m in range(len(theta))]
 
 
@@ -452,39 +460,38 @@ class _Search:
         ended_at = self.at.value + torch.where(refined, 0.5 * distance**2, 0.0)
         self.distance = torch.where(maximum, distance, torch.inf)
         self.before = torch.where(standing.curved, distance, torch.inf)
-        finite = torch.isfinite(self.at.value)
-        values, norms = ended_at.tolist(), norm.tolist()
-        ended: list[int] = []
+        names, n_coef = self.objective.form.names, self.objective.n_coef
+        values, norms, totals = ended_at.tolist(), norm.tolist(), total.expand_as(norm).tolist()
+        finite, at_end = torch.isfinite(self.at.value).tolist(), settled.tolist()
+        flat, stalled = standing.flat.tolist(), (self.radius < _MIN_RADIUS).tolist()
+        sides = side[:, n_coef:].cpu().numpy()
+        ends: dict[int, Status] = {}
         for i, m in enumerate(self.member):
             self.latest = Step(iteration, values[i], norms[i])
             self.traces[m].append(self.latest)
-            status: Status | None = None
             if not finite[i]:
-                status = Status.NONFINITE
-            elif settled[i]:
-                status = boundary_status(
-                    self.objective.form.names, side[i, self.objective.n_coef :].cpu().numpy()
-                )
-                status = status or Status.CONVERGED
-            elif standing.flat[i]:
-                status = flat_status(information[i], self.objective.n_coef, total_of(total, i))
-            elif self.radius[i] < _MIN_RADIUS:
-                status = Status.STALLED
+                ends[i] = Status.NONFINITE
+            elif at_end[i]:
+                ends[i] = boundary_status(names, sides[i]) or Status.CONVERGED
+            elif flat[i]:
+                ends[i] = flat_status(information[i], n_coef, totals[i])
+            elif stalled[i]:
+                ends[i] = Status.STALLED
             elif last:
-                status = Status.MAXITER
-            if status is not None:
-                ended.append(i)
-                self.done[m] = self._solution(
-                    i, m, ending[i], values[i], norms[i], iteration, status
-                )
-        if ended:
-            gone = set(ended)
-            self._keep([i for i in range(len(self.member)) if i not in gone])
+                ends[i] = Status.MAXITER
+        if ends:
+            self._end(ends, ending, values, norms, iteration)
+            self._keep([i for i in range(len(self.member)) if i not in ends])
 
-    def step(self) -> None:
-        """One trust-region step of every member."""
+    def step(self, third: Tensor | None = None) -> None:
+        """One trust-region step of every member, by a cubic model where there is one."""
         score, information = self.score, self.information
         move = trust_region_step(score, information, self.radius, self.spectrum)
+        if third is not None:
+            total = self.objective.totals(self.weights)
+            move, better = cubic_step(score, information, total, third, move, self.radius)
+            # What is left of a better step is not what the next one of Newton's is judged by.
+            self.before = torch.where(better, torch.inf, self.before)
         trial = self._moved(move)
         move = (trial - self.theta) * self.scale
         bent = (information @ move[..., None])[..., 0]
@@ -540,22 +547,34 @@ class _Search:
             self.objective = self.objective.members(keep)
             self.scale = torch.as_tensor(self.objective.scale, device=self.theta.device)
 
-    def _solution(
-        self, i: int, m: int, theta: Tensor, value: float, norm: float, n_iter: int, status: Status
-    ) -> Solution:
+    def _end(
+        self,
+        ends: dict[int, Status],
+        theta: Tensor,
+        values: list[float],
+        norms: list[float],
+        n_iter: int,
+    ) -> None:
+        """Record the solutions of members that have ended, by their places."""
         assert self.at.hessian is not None
         assert self.at.score is not None
-        return Solution(
-            params=theta.cpu().numpy().copy(),
-            value=value,
-            score_norm=norm,
-            hessian=self.at.hessian[i].cpu().numpy().copy(),
-            score=self.at.score[i].cpu().numpy().copy(),
-            n_iter=n_iter,
-            trace=tuple(self.traces[m]),
-            status=status,
-            apart=0.0 if self.at.apart is None else float(self.at.apart[i]),
-        )
+        places = list(ends)
+        at = (theta, self.at.score, self.at.hessian)
+        params, scores, hessians = (v[places].cpu().numpy() for v in at)
+        apart = [0.0] * len(values) if self.at.apart is None else self.at.apart.tolist()
+        for own, (i, status) in enumerate(ends.items()):
+            m = self.member[i]
+            self.done[m] = Solution(
+                params=params[own].copy(),
+                value=values[i],
+                score_norm=norms[i],
+                hessian=hessians[own].copy(),
+                score=scores[own].copy(),
+                n_iter=n_iter,
+                trace=tuple(self.traces[m]),
+                status=status,
+                apart=apart[i],
+            )
 
 
 def _where(accept: Tensor, new: Evaluation, old: Evaluation) -> Evaluation:

@@ -295,11 +295,6 @@ def flat_status(information: Tensor, n_coef: int, total: float) -> Status:
     return Status.FLAT if least > _SINGULAR * total else Status.SINGULAR
 
 
-def total_of(total: Tensor | float, i: int) -> float:
-    """Sum of the row weights of one member."""
-    return float(total[i]) if isinstance(total, Tensor) and total.ndim else float(total)
-
-
 # -- what the error of the integration means for the estimates -------------------------------------
 
 

@@ -6,7 +6,7 @@ the seam and a new model knows what it has to have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -59,7 +59,6 @@ INSIDE = frozenset(
         "rebuilt",
         "rebuilt_for_refit",
         "refit_resampled",
-        "refits_at_once",
         "ridge_of",
         "rows_at_hand",
         "rows_of",
@@ -199,12 +198,10 @@ class FittedModel(Protocol):
     def check_refit_options(self, method: str, penalty: float, **options: Any) -> None:
         """Refuse what ``fit`` would refuse."""
 
-    def refits_at_once(self, params: Floats) -> int:
-        """Return how many refits fit into the memory budget."""
-
     def refit_weights(
-        self, weights: Floats, start_params: Floats, penalty: float = 0.0, **options: Any
-    ) -> Iterator[Solution | str]:
+        self, weights: Iterable[Floats], start_params: Floats, penalty: float = 0.0, *,
+        n_sets: int | None = None, **options: Any,
+    ) -> Iterator[Solution | str]:  # fmt: skip
         """Fit under other row weights."""
 
     def refit_resampled(

@@ -260,7 +260,7 @@ def bootstrap(
         own, of = self.model.design.row_weights, self.model.design.weight_kind
         draws = (resampled(own, of, clusters, generator, weighted=weighted) for _ in range(n_rep))
         anew = penalties == "estimated"
-        solutions = refits(self, draws, n_jobs, options, penalties_anew=anew)
+        solutions = refits(self, draws, n_jobs, options, n_rep=n_rep, penalties_anew=anew)
     bar = progress_bar(progress, "bootstrap", n_rep, solutions)
     return BootstrapResults(
         **collect(self, bar, n_rep),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +24,6 @@ from ..types import Floats
 
 if TYPE_CHECKING:
     from .fitted import SelectionResults
-
-_AT_ONCE = 64  # at most so many sets of row weights are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,20 +184,25 @@ def refits(
     n_jobs: int | None,
     options: dict[str, Any],
     *,
+    n_rep: int | None = None,
     penalties_anew: bool = False,
 ) -> Iterator[Solution | str]:
-    """Solutions of the refits under these row weights, or the reason why there is none."""
+    """Solutions of the refits under these row weights, or the reason why there is none.
+
+    Parameters
+    ----------
+    n_rep : int, optional
+        How many there are, if they are resamples, whose estimates are standard errors apart.
+    """
     batch = as_optimizer(options["method"]).batched and results.model.batchable()
     batch = batch and not penalties_anew
     model = results.model.smoothed(None) if penalties_anew else results.model
     if batch:
         known = {name: options[name] for name in ("maxiter", "gtol") if name in options}
         start = np.asarray(options.get("start_params", results.params), dtype=float)
-        at_once = min(_AT_ONCE, results.model.refits_at_once(start))
-        while drawn := list(islice(draws, at_once)):
-            yield from results.model.refit_weights(
-                np.stack(drawn), start, options["penalty"], **known
-            )
+        yield from results.model.refit_weights(
+            draws, start, options["penalty"], n_sets=n_rep, **known
+        )
         return
     sampling = results.model.design.weight_kind == "prob_weights"
     options = options | {"cov_type": "HC0" if sampling else "nonrobust"}

@@ -57,9 +57,9 @@ class Clock:
         self.times.append(time.perf_counter())
 
     @property
-    def iteration(self) -> float:
-        """Median seconds of one."""
-        return float(np.median(np.diff(self.times)))
+    def iteration(self) -> float | None:
+        """Median seconds of one; None of a fit that reports fewer than two."""
+        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else None
 
 
 def peak() -> float:
@@ -67,27 +67,28 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def fit(data: object, execution: object = None, **options: object) -> dict[str, float]:
+def fit(data: object, execution: object = None, **options: object) -> dict[str, float | None]:
     from statsmodels_mnar import GreeneSelectionLogit
 
     started, cpu = time.perf_counter(), time.process_time()
     model = GreeneSelectionLogit.from_formula(
         FORMULA, SELECT, data, normalization="loading", execution=execution
     )
-    built = time.perf_counter()
+    built, built_cpu = time.perf_counter(), time.process_time()
     clock = Clock()
     results = model.fit(callback=clock, **options)
-    ended = time.perf_counter()
-    rows = results.nobs
+    ended, ended_cpu = time.perf_counter(), time.process_time()
+    rows, iteration = results.nobs, clock.iteration
     return {
         "rows": rows,
         "build_s": round(built - started, 1),
         "fit_s": round(ended - built, 1),
+        "build_cpu_s": round(built_cpu - cpu, 1),
+        "fit_cpu_s": round(ended_cpu - built_cpu, 1),
         "iterations": len(clock.times) - 1,
-        "iteration_s": round(clock.iteration, 3),
-        "rows_per_s": round(rows / clock.iteration),
-        "us_per_row": round(1e6 * (ended - built) / rows, 3),
-        "cpu_us_per_row": round(1e6 * (time.process_time() - cpu) / rows, 3),  # build and fit
+        "iteration_s": None if iteration is None else round(iteration, 3),
+        "us_per_row": round(1e6 * (ended - started) / rows, 3),  # build and fit, as the next
+        "cpu_us_per_row": round(1e6 * (ended_cpu - cpu) / rows, 3),
         "peak_gb": round(peak(), 2),
         "llf": results.llf,
     }

@@ -14,7 +14,14 @@ from statsmodels_mnar.kernel.integration import Quadrature, Simulation
 from statsmodels_mnar.kernel.links import LOGIT, PROBIT
 from statsmodels_mnar.kernel.rows import Rows
 from statsmodels_mnar.models.first_stage import MLP, fit_mlp
-from statsmodels_mnar.optimize.batches import rekeyed, relabelled, resampled, stacked
+from statsmodels_mnar.optimize.batches import (
+    cubic_step,
+    rekeyed,
+    relabelled,
+    resampled,
+    stacked,
+    third_derivatives,
+)
 from statsmodels_mnar.optimize.binary import fit_binaries, fit_binary
 from statsmodels_mnar.optimize.maximize import maximize, maximize_batch, maximize_many
 from statsmodels_mnar.optimize.objective import Objective
@@ -138,6 +145,61 @@ def test_data_sets_of_their_own_end_where_they_end_alone(name, kind, B):
             assert_same(solution, again)
     if B == 50 and name == "sigma = 1" and kind == "hard":
         assert {Status.CONVERGED, Status.RHO_PLUS} <= statuses
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("loading", "hard"), ("loading", "soft"), ("probit", "hard")]
+)
+def test_a_first_step_by_third_derivatives_leads_to_the_same_maximum_sooner(name, kind):
+    data = DATA[kind](0)
+    objective, at = problem(data, name, penalty=1e-3)
+    best = maximize(objective, at["start"], free=at["free"]).params
+    third = third_derivatives(objective, best, at["free"])
+    assert third is not None
+    by_row = torch.as_tensor(drawn(20, np.random.default_rng(1)))[:, objective.rows.order]
+    options = {"free": at["free"], "weights": by_row}
+    starts = np.tile(best, (20, 1))
+    plain = maximize_batch(objective, starts, **options)
+    better = maximize_batch(objective, starts, third=third, **options)
+    for one, other in zip(better, plain, strict=True):
+        assert_same(one, other)
+    assert sum(s.n_iter for s in better) < sum(s.n_iter for s in plain)
+
+
+@pytest.mark.parametrize("name", ["loading", "probit", "sigma = 1"])
+def test_third_derivatives_are_those_of_the_hessian(name):
+    objective, at = problem(simulate(0), name, penalty=1e-3)
+    theta = maximize(objective, at["start"], free=at["free"]).params
+    third = third_derivatives(objective, theta, at["free"])
+    rng = np.random.default_rng(0)
+    move = 1e-4 * np.where(at["free"], rng.standard_normal(len(theta)), 0.0)
+    ends = objective.evaluate(np.stack([theta + move, theta - move])).hessian
+    scale, free = torch.as_tensor(objective.scale), torch.as_tensor(at["free"])
+    expected = (ends[0] - ends[1]) / (2.0 * N * scale[:, None] * scale)
+    found = third @ (torch.as_tensor(move) * scale)
+    kept = free[:, None] & free
+    # The differences are between points a twentieth of a standard error apart.
+    error = (found - expected)[kept].abs().max() / expected[kept].abs().max()
+    assert error < 0.05
+    assert (found[~kept] == 0.0).all()
+
+
+def test_there_are_no_third_derivatives_where_the_log_likelihood_is_not_concave():
+    objective, _ = problem(simulate(0), "free")
+    assert third_derivatives(objective, np.array([9.0, 9.0, 9.0, 9.0, 9.0, 0.0, 0.0])) is None
+
+
+def test_a_cubic_step_is_that_of_newton_where_the_cubic_model_has_no_top_near_it():
+    # The top of g m - m^2/2 + c m^3/6, at m = (1 - sqrt(1 - 2 c g))/c, has gone where 2 c g > 1.
+    third = torch.ones(1, 1, 1, dtype=torch.float64)
+    score = torch.tensor([[0.1], [0.4], [0.6], [0.1]], dtype=torch.float64)
+    total = torch.ones(4, dtype=torch.float64)
+    radius = torch.tensor([1.0, 1.0, 1.0, 0.101], dtype=torch.float64)
+    step, better = cubic_step(score, torch.ones(4, 1, 1).double(), total, third, score, radius)
+    tops = 1.0 - torch.sqrt(1.0 - 2.0 * score)
+    assert better.tolist() == [True, True, False, False]
+    torch.testing.assert_close(step[:2], tops[:2], rtol=1e-3, atol=0.0)
+    assert torch.equal(step[2:], score[2:])
 
 
 def test_a_member_that_fails_stops_no_other():
