@@ -106,10 +106,12 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     """
     args, rest = parser.parse_known_args(argv)
     if rest:
+        spaces = "" if rest[0].startswith("-") else (
+            ' File names and formulas with spaces need quotation marks, as in "my loans.csv".'
+        )  # fmt: skip
         parser.error(
-            f"not understood: {' '.join(rest)}. File names and formulas with spaces need quotation "
-            'marks around them, as in "my loans.csv"; '
-            f"{parser.prog} {args.command} --help lists the options"
+            f"unrecognized arguments: {' '.join(rest)}.{spaces} "
+            f"{parser.prog} {args.command} --help lists the options."
         )
 
     def say_warning(message: Warning | str, *where: Any, **options: Any) -> None:

@@ -512,7 +512,7 @@ def test_names_with_spaces_need_quotation_marks(here, capsys):
     with pytest.raises(SystemExit):
         main(["fit", "my", "loans.csv", "y ~ x1", "s ~ x1 + z"])
     said = capsys.readouterr().err
-    assert "not understood: s ~ x1 + z" in said and "quotation marks" in said
+    assert "unrecognized arguments: s ~ x1 + z" in said and "quotation marks" in said
 
 
 def test_letters_are_not_garbled_by_a_wrong_encoding(lender, capsys):
