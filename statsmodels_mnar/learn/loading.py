@@ -49,6 +49,15 @@ class LoadingClassifier(MissingLabelClassifier):
             return loss.probability(a, None, self.loading_)
         return loss.probability(a, b, self.loading_, which)
 
+    def decision_function(self, X: Any) -> Floats:
+        """Log odds of the second class in the population at the features ``X``, (n,)."""
+        a, loss = self._index(self._read_new(X), "outcome"), SelectionLoss(self.link)
+        # Of both classes, since 1 - p has few digits where p is close to 1.
+        two = loss.probability(a, None, self.loading_), loss.probability(-a, None, -self.loading_)
+        second, first = (np.log(np.maximum(p, 1e-300)) for p in two)
+        odds: Floats = second - first
+        return odds
+
     def selection_proba(self, X: Any) -> Floats:
         """P(a row is labelled), (n,).
 

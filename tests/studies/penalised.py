@@ -106,7 +106,7 @@ def quantities(results: Any, how: str | None) -> dict[str, tuple[float, float, f
     if results.model.design.penalised:
         term = results.penalised_terms().iloc[0]
         found["sd"] = (term.sd, term.sd_lower, term.sd_upper)
-    return {name: tuple(float(v) for v in values) for name, values in found.items()}
+    return {name: tuple(float(f"{v:.5g}") for v in values) for name, values in found.items()}
 
 
 def run(
