@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from ..kernel.links import LOGIT, PROBIT, Link
-from ..kernel.rows import Factors, Rows, block_rows, times
+from ..kernel.rows import Factors, Rows, block_rows, by_level, gram, times, wide
 from ..kernel.threads import one_thread
-from .levels import LevelSums, Memory, by_level, eliminate
+from .levels import LevelSums, Memory, eliminate
 from .objective import Evaluation
 from .solution import Solution, Status
-from .sums import gram, wide
 
 _GAIN = 1e-10  # log-likelihood still to be gained, by the quadratic model
 _LAST_GAIN = 1e-6  # the same where the Hessian after the last step is not needed

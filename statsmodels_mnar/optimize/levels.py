@@ -135,9 +135,3 @@ class Memory:
         most = max(1, _REMEMBERED // max(ended.tangent[0].numel(), 1))
         self.theta = theta[:most]
         self.ended = Eliminated(*(getattr(ended, name)[:most] for name in Eliminated.__slots__))
-
-
-def by_level(values: Tensor, level: Tensor, count: int) -> Tensor:
-    """Sums of the rows of each level, (..., count)."""
-    found = values.new_zeros(*values.shape[:-1], count)
-    return found.scatter_add_(-1, level.expand_as(values), values)

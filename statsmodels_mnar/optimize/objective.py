@@ -18,11 +18,22 @@ from torch import Tensor
 
 from ..kernel.forms import Form, unselected
 from ..kernel.integration import Nodes, Workspace
-from ..kernel.rows import Apart, Block, Rows, RowTerms, block_rows, times
+from ..kernel.rows import (
+    Apart,
+    Block,
+    Rows,
+    RowTerms,
+    add_hessian,
+    add_levels,
+    add_score,
+    block_rows,
+    level_scores,
+    row_scores,
+    times,
+)
 from ..kernel.threads import available, in_threads, one_thread
 from ..types import Floats
 from .levels import Effects, Eliminated, LevelSums, Memory, eliminate, schur
-from .sums import add_hessian, add_levels, add_score, level_scores, row_scores
 
 
 @dataclass(frozen=True, slots=True)
