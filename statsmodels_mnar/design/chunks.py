@@ -411,6 +411,7 @@ class Recipe:
         weights = extras.get(kind) if kind else None
         if weights is not None and len(weights):
             check_weights(weights, kind, index, whole=False)
+        terms = (*self.specs[0].penalised, *self.specs[1].penalised)
         return Design(
             y=np.where(s == 1, y, np.nan),
             s=s,
@@ -429,10 +430,8 @@ class Recipe:
             weights=weights,
             weight_kind=kind,
             dropped=dropped,
-            penalised=(*self.specs[0].penalised, *self.specs[1].penalised),
-            levels=level_codes(
-                (*self.specs[0].penalised, *self.specs[1].penalised), frame.iloc[kept]
-            ),
+            penalised=terms,
+            levels=level_codes(terms, frame.iloc[kept]),
         )
 
     def _matrix(self, spec: FormulaSpec, rows: pd.DataFrame) -> Floats:

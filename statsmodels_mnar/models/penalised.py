@@ -27,6 +27,7 @@ from ..optimize.penalties import (
     Penalised,
     Penalties,
     adjustment_of,
+    at_dependence,
     choose,
     marginal,
     tilted,
@@ -183,7 +184,9 @@ def fit_penalised(
         objective = smoothed(model, values).objective(penalty)
         moved = held
         if bound and held is not None:  # at it the likelihood of an effect has kinks
-            solution = climb(objective, _before_bound(objective, solution.params, held))
+            end = held.low if solution.params[held.position] < 0.0 else held.high
+            start = at_dependence(objective, solution.params, np.array([end]))[0]
+            solution = climb(objective, start)
             moved = None
         solution, found = choose(objective, solution, free, blocks, values, climb, moved)
         values = found.values
@@ -205,15 +208,6 @@ def fit_penalised(
             return _with_effects(replace(fit, penalties=found))
         at = cast("SelectionModel", fit.model), fit.solution
     return _with_effects(replace(fit, penalties=replace(found, values=values, converged=False)))
-
-
-def _before_bound(objective: Objective, params: Floats, outer: Outer) -> Floats:
-    """Parameters at a bound, moved to where the marginal likelihood is still followed."""
-    form, last = objective.form, objective.n_coef
-    start = params.copy()
-    start[last] = outer.low if params[last] < 0.0 else outer.high
-    start[: objective.p] *= form.outcome_units(start[last:]) / form.outcome_units(params[last:])
-    return start
 
 
 def _with_effects(fit: Fit) -> Fit:

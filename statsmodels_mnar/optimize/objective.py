@@ -315,10 +315,11 @@ class Likelihood:
 
     def plain_value(self, theta: Floats) -> float:
         """The log-likelihood at theta, with the effects, but without any penalty."""
+        value = float(self.smoothed(None).evaluate(theta, 0).value[0])
         if self.rows.apart is None:
-            return float(self.smoothed(None).evaluate(theta, 0).value[0])
+            return value
         prior = 0.5 * self.rows.apart.precision * float(np.sum(self.effects(theta).values ** 2))
-        return float(self.smoothed(None).evaluate(theta, 0).value[0]) + prior
+        return value + prior
 
 
 def _less(theta: Tensor, at: Evaluation, alpha: Tensor, matrix: np.ndarray) -> Evaluation:

@@ -511,6 +511,16 @@ def smoothed(objective: Target, blocks: Sequence[Penalised], values: Floats) -> 
     return objective.smoothed(whole, precision=own[0] if own else None)
 
 
+def at_dependence(objective: Objective, params: Floats, places: Floats) -> Floats:
+    """Copies of the parameters with the dependence at each place, in the units there, (m, P)."""
+    form, last = objective.form, objective.n_coef
+    units = np.array([form.outcome_units(np.array([place])) for place in places])
+    found = np.tile(params, (len(places), 1))
+    found[:, : objective.p] *= (units / form.outcome_units(params[last:]))[:, None]
+    found[:, last] = places
+    return found
+
+
 def adjustment_of(
     objective: Objective,
     solution: Solution,
@@ -540,10 +550,7 @@ def adjustment_of(
     places, unit = form.at_corr(knots), form.at_corr(_ASINH)
     assert places is not None
     assert unit is not None
-    units = np.array([form.outcome_units(np.array([place])) for place in places])
-    starts = np.tile(solution.params, (len(knots), 1))
-    starts[:, : objective.p] *= (units / form.outcome_units(solution.params[last:]))[:, None]
-    starts[:, last] = places
+    starts = at_dependence(objective, solution.params, places)
     directions = shrunk_directions(blocks, len(solution.params))
     values, profile = [], []
     for found in climb(objective, starts):
